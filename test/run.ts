@@ -17,7 +17,7 @@ import { canBeOthers, isMissing, SERVER_TOOLS, TOOLS } from './support/tools.ts'
 const ROOT = join(import.meta.dirname, '..')
 /** A test that takes longer has failed; a run that takes longer, because something stays open, is ended. */
 const [TEST_LIMIT_MS, RUN_LIMIT_MS] = [5 * 60_000, 30 * 60_000]
-/** What a batch begins with whose databases are to be on a server (test/support/database.ts). */
+/** The first line of a batch whose databases are to be on a server (test/support/database.ts). */
 const DATABASES_ON_SERVER = `import 'data:text/javascript,process.env.TRANCHE_TEST_STORE="postgres"'\n`
 
 const say = (text: string): boolean => process.stderr.write(`${text}\n`)
@@ -57,8 +57,8 @@ async function runAll(): Promise<void> {
   const loaders = ['--import', 'tsx/esm', '--import', import.meta.resolve('./support/preload.ts')]
   const limits = [`--test-concurrency=${PROCESSES_AT_ONCE}`, `--test-timeout=${TEST_LIMIT_MS}`]
   const argv = [...loaders, '--test', ...limits, ...args.filter(isForNode), ...writeBatches(folder.path)]
-  // Databases are in memory where the machine has a folder for that: a kill -9 leaves both alike. Compiled functions
-  // stay from one run to the next: of some hundred modules, every process loads most.
+  // Databases are in memory where the machine has a folder for that: a kill -9 has the same effect on both. Compiled
+  // functions are cached between runs: of some hundred modules, every process loads most.
   const env = { ...process.env, TMPDIR: scratch(), ...COMPILED }
   const child = spawn(process.execPath, argv, { cwd: ROOT, stdio: 'inherit', env, timeout: RUN_LIMIT_MS })
   process.on('SIGINT', () => {}).on('SIGTERM', () => child.kill('SIGTERM'))

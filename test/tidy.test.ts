@@ -1,4 +1,4 @@
-// The house rules, checked over the tree: who may import whom, what only the machine may call, how long things get.
+// The house rules, checked over the tree: allowed imports, calls that only the machine may make, limits on lengths.
 
 import assert from 'node:assert/strict'
 import { hash } from 'node:crypto'
@@ -27,10 +27,10 @@ const FILE_LINES_MAX = 800
 const FILE_LINES_MIN = 80
 const IMPORTERS_OF_A_SHORT_FILE = 3
 const FOLDER_FILES_MAX = 20
-/** What a function says itself, and with the closures inside it. */
+/** The lines of a function without its closures, and with them. */
 const FUNCTION_LINES_MAX = 70
 const WITH_CLOSURES_MAX = 100
-/** Of a store, whose transactions close over one connection and are read one by one. */
+/** For a store, whose transactions close over one connection and are read one by one. */
 const WITH_TRANSACTIONS_MAX = 140
 
 const read = (file: string): string => readFileSync(join(ROOT, file), 'utf8')
@@ -53,13 +53,13 @@ const TEXTS = [
   ),
 ]
 
-/** What every start pays for, `tranche version` and each cron tick included; the rest is imported where it is used. */
+/** The packages that every start loads, `tranche version` and each cron tick included; the rest is imported on use. */
 const EAGER_PACKAGES = ['commander', 'decimal.js']
 
-/** Where a process or a thread begins: nothing imports them. */
+/** Entry points of a process or a thread: nothing imports them. */
 const STARTS = ['src/main.ts', 'src/store/sqlite/file/checkpoint-thread.ts']
 
-/** What starts processes. test:fast leaves out the tests that reach it. */
+/** Modules that start processes. test:fast leaves out the tests that reach them. */
 const STARTERS = ['node:child_process', 'test/support/process.ts']
 
 test('every file of src has a room, and imports only what that room may', () => {
@@ -264,7 +264,7 @@ test(`a file of src has ${FILE_LINES_MIN} lines, or several files import it, or 
   const imports = SOURCES.flatMap((file) => importsOf(file).map((seen) => ({ file, ...seen })))
   const isCommand = (file: string): boolean =>
     file.startsWith('src/cli/') && /^export function \w+Command\(/m.test(read(file))
-  // A file that stands in no folder is a room of its own, for several rooms that may not see each other.
+  // A file outside of all folders is a room of its own, for several rooms that may not see each other.
   const isRoom = (file: string): boolean => dirname(file) === 'src'
   const isAlone = (file: string): boolean => {
     if (isCommand(file) || isRoom(file)) return false

@@ -7,11 +7,11 @@ import { BODY_BYTES_MAX } from '../../src/http/request.ts'
 import { PLANS, USERS, WEBHOOKS } from '../http/steps.ts'
 import { PLAN, startService, USER } from '../support/service.ts'
 
-/** What else the process has to do now and then, its collector above all, is in no call of so many. */
+/** In this many calls, at least one is undisturbed by the rest of the process, above all by the garbage collector. */
 const ROUNDS = 20
 const TIMES_MAX = 6
 
-/** Repeats a text up to the limit, between a beginning and an end. */
+/** Repeats a text up to the size limit, between a beginning and an end. */
 const filled = (begin: string, part: string, end = ''): string =>
   begin + part.repeat(Math.floor((BODY_BYTES_MAX - bytes(begin) - bytes(end)) / bytes(part))) + end
 
@@ -19,7 +19,7 @@ const bytes = Buffer.byteLength
 
 const PLAIN = filled('{"a":[0', ',"x"', ']}')
 
-/** An object with one field of the limit's size. */
+/** An object with one field as long as the size limit. */
 const withField = (object: object, field: string, part: string): string =>
   filled(`${JSON.stringify({ ...object, [field]: undefined }).slice(0, -1)},"${field}":"`, part, '"}')
 
@@ -93,7 +93,7 @@ const WHOLE: Record<string, string> = {
 
 test('no body of the size limit takes more than a few times what plain JSON of that size takes', async (t) => {
   const service = await startService(t)
-  /** The least that a call took, in microseconds of the processor; no more calls are made once it is `enough`. */
+  /** The cheapest call, in microseconds of processor time; it stops calling once a call costs no more than `enough`. */
   const cost = async (path: string, body: string, enough = 0): Promise<number> => {
     let least = Number.POSITIVE_INFINITY
     for (let round = 0; round < ROUNDS && least > enough; round++) {
@@ -105,7 +105,7 @@ test('no body of the size limit takes more than a few times what plain JSON of t
     }
     return least
   }
-  // The second time, when the code is compiled.
+  // The second call runs compiled code.
   await cost(USERS, PLAIN)
   const most = TIMES_MAX * (await cost(USERS, PLAIN))
   const bodies: [string, string, string][] = [
@@ -133,7 +133,7 @@ test('no body of the size limit takes more than a few times what plain JSON of t
   assert.deepEqual(dear, [])
 })
 
-/** What JSON.parse alone takes at least, in microseconds. */
+/** The least time that JSON.parse alone takes, in microseconds. */
 function parseCost(text: string): number {
   let least = Number.POSITIVE_INFINITY
   for (let round = 0; round < 5; round++) {

@@ -1,4 +1,4 @@
-// Partners with thousands of plans, executions and trades: what they ask for costs a page, and nobody else waits.
+// Partners with thousands of plans, executions and trades: their requests cost a page, and nobody else waits.
 
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
@@ -88,7 +88,7 @@ test('reports of one key are made one after the other, and of more than a year o
   assert.equal((await service.call('GET', MONTHLY)).status, 200)
 })
 
-// A user with thousands of plans is disabled: nobody else waits for it, and it is whole when it is answered.
+// A user with thousands of plans is disabled: nobody else waits for it, and the change is complete when it is answered.
 
 const CROWD = 12_000
 
@@ -166,7 +166,7 @@ test('what a disable left undone when its process ended is done before anything 
     ['pending', 750n],
   ])
   await assertSound(service)
-  // All plans are due at half the price, and those of a user who is disabled do not fire.
+  // All plans are due at half the price, and those of a disabled user do not fire.
   assert.equal((await service.tick('30000')).executionsCreated, 0)
   assert.deepEqual((await service.call('GET', DUE)).body, [])
   assert.deepEqual(statuses(service), [['cancelled', 1_000n]])
@@ -192,7 +192,7 @@ test('a disable that is asked for again, or taken back, is finished first', asyn
   }
 })
 
-// Polls of a partner that has thousands of executions out under leases.
+// Polls of a partner that has thousands of leased executions.
 
 const FEW = 100
 const MANY = 15_000
@@ -222,12 +222,12 @@ test('a poll that finds nothing costs the same with 100 and with 15,000 executio
   assert.ok(many / few < RATIO_MAX, `${few} ms and ${many} ms`)
 })
 
-// Lists of a partner with forty thousand plans, executions and trades: they give every row once, a page costs the
-// same at the end as at the start, and a small partner beside it pays nothing for it.
+// Lists of a partner with forty thousand plans, executions and trades: they give every row once, a page costs the same
+// at the end as at the start, and a small partner beside it is not slowed.
 
 const ROWS = 40_000
 const PAGE = 400
-/** So many pages at either end are compared. */
+/** The number of pages compared at either end. */
 const SAMPLE = 15
 const PAGES_RATIO_MAX = 3
 
@@ -237,7 +237,7 @@ const LISTS = [
   { path: `${TRADES_PATH}?month=2026-01&`, rows: 'trades', id: 'execution_id' },
 ] as const
 
-/** Every plan has an execution out, and a trade of it: what the lists read, if not what a partner could bring about. */
+/** Every plan has an open execution, and a trade of it: rows for the lists that no partner could create. */
 async function wellFilled(t: TestContext): Promise<Service> {
   const service = await startService(t)
   const { tenantId } = (await service.store.findTenant('acme', 'test')) as Tenant
@@ -256,7 +256,7 @@ async function wellFilled(t: TestContext): Promise<Service> {
   return service
 }
 
-/** A page without what a test checks of every other answer: that takes longer than the page. */
+/** A page without the test's usual checks of an answer: they take longer than the page. */
 async function pageOf({ url }: Service, path: string, key: string) {
   const from = performance.now()
   const response = await fetch(url + path, { headers: { authorization: `Bearer ${key}` } })
@@ -288,7 +288,7 @@ test('lists of 40,000 rows, page by page', async (t) => {
     const { first, last } = await measure(walk, (taken) => taken.last / taken.first < PAGES_RATIO_MAX)
     assert.ok(last / first < PAGES_RATIO_MAX, `${path} ${first} ms at the start, ${last} ms at the end`)
 
-    // By turns, so that what else the machine does slows both.
+    // In turns, so that other work on the machine slows both.
     const inTurns = async () => {
       const [nothing, page] = [[] as number[], [] as number[]]
       for (let n = 0; n < SAMPLE; n++) {

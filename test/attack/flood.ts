@@ -1,7 +1,7 @@
-// One key calls at full speed over 64 connections, in several ways: what the others notice of it. Run by .ci/run, with
-// a serve of its own: `node --import tsx test/attack/flood.ts [executable]`. Says where a goal is missed, and exits 1
-// when one is missed by far. A machine that has other things to do is slower at everything: a server that does nothing
-// is flooded in the same way first.
+// Measures how much other callers notice when one key calls at full speed over 64 connections, in several ways. Run by
+// .ci/run, with a serve of its own: `node --import tsx test/attack/flood.ts [executable]`. Reports each goal missed,
+// and exits 1 when one is missed by far. A busy machine is slower at everything, so a server that does nothing is
+// flooded in the same way first.
 
 import { once } from 'node:events'
 import { existsSync, readFileSync } from 'node:fs'
@@ -22,11 +22,11 @@ import type { Done, Job } from './stampede.ts'
 const CONNECTIONS = 64
 const FLOOD_MS = 4_000
 const WARM_UP_MS = 1_000
-/** On a quiet machine: a call of somebody else, /healthz, and a command of an operator's. */
+/** On a quiet machine: a call of another partner, /healthz, and an operator's command. */
 const GOALS_MS = { other: 100, health: 50, command: 1_000 }
-/** A machine that is shared misses a goal by chance; what an attack does was seconds. */
+/** A shared machine misses a goal by chance; the attacks that were found cost seconds. */
 const BY_FAR = 5
-/** What the 99th percentile of a server that does nothing may be before the goals grow with it. */
+/** The 99th percentile that a server that does nothing may have before the goals grow with it. */
 const FLOOR_MS = 10
 const CROWD = 20_000
 
@@ -59,7 +59,7 @@ async function ask(url: string, key: string | null, { method, path, body }: Ask)
   return response.statusCode
 }
 
-/** Begins a flood from a process of its own. What it returns ends it, and answers how many calls were answered. */
+/** Starts a flood from a process of its own. The returned function ends it and answers how many calls were answered. */
 async function flood(stage: Ending, url: string, key: string, { method, path, body }: Ask) {
   const text = body === undefined ? '' : JSON.stringify(body)
   const lines = text === '' ? [] : ['Content-Type: application/json', `Content-Length: ${text.length}`]
@@ -70,7 +70,7 @@ async function flood(stage: Ending, url: string, key: string, { method, path, bo
   return async (): Promise<number> => (await ask({ kind: 'stop' })).calls
 }
 
-/** Calls one after the other, some milliseconds apart. Returns the 99th percentile of what they took. */
+/** Calls one after the other, some milliseconds apart. Returns the 99th percentile of their durations. */
 async function sample(url: string, key: string | null, each: Ask): Promise<number> {
   const times: number[] = []
   for (const until = performance.now() + FLOOD_MS; performance.now() < until; ) {
@@ -82,7 +82,7 @@ async function sample(url: string, key: string | null, each: Ask): Promise<numbe
   return times.sort((a, b) => a - b)[Math.floor(times.length * 0.99)] ?? Number.NaN
 }
 
-/** How much slower than it should be this machine is just now. */
+/** How much slower this machine is now than it should be. */
 async function slowness(stage: Ending & { folder: string }): Promise<number> {
   const { url } = await startBare(stage, 'node:http')
   const endFlood = await flood(stage, url, 'none', HEALTH)
@@ -94,7 +94,7 @@ async function slowness(stage: Ending & { folder: string }): Promise<number> {
 
 type Place = { stage: Ending; cwd: string; program: Program }
 
-/** Starts serve with its log in a file, as a service has it: a reader of a pipe would slow it down. */
+/** Starts serve with its log in a file, as a service has it: a pipe's reader would slow it down. */
 async function serveInto(log: string, { stage, cwd, program }: Place): Promise<string> {
   const shell: Program = ['/bin/sh', '-c', `exec "$@" 2> '${log}'`, 'sh', ...program]
   const { ended } = start(stage as never, ['serve', '--port', '0'], { cwd, program: shell })
@@ -121,21 +121,21 @@ type Scene = {
   spare: () => Promise<{ keyId: string }>
 }
 
-/** What is noticed of one flood, as a multiple of the goal that it misses most. */
+/** The worst effect of one flood, as a multiple of its goal. */
 async function noticed(
   what: string,
   { stage, url, command, attacker, other, spare }: Scene,
 ): Promise<number> {
   const { keyId } = await spare()
   const endFlood = await flood(stage, url, attacker, FLOODS[what] as Ask)
-  // A process that has just been started compiles what it runs; that is over soon, and not what a flood does.
+  // A new process compiles its code first; that is over soon, and not an effect of the flood.
   await wait(WARM_UP_MS)
   const [read, write, health] = await Promise.all([
     sample(url, other, { method: 'GET', path: '/partner/v1/me' }),
     sample(url, other, { method: 'POST', path: '/partner/v1/users', body: USER }),
     sample(url, null, HEALTH),
   ])
-  // What a command takes that only reads is what it costs to start one beside the flood.
+  // A command that only reads shows the cost of starting one beside the flood.
   const start = await command('key', 'list', 'gone')
   const revoke = (await command('key', 'revoke', keyId)) - start
   const disable = (await command('partner', 'disable', 'gone')) - start
@@ -189,7 +189,7 @@ async function attack(program: Program): Promise<boolean> {
     }
     for (const what of Object.keys(FLOODS)) {
       const times = await noticed(what, scene)
-      // It may have become busier than it was. What is flooded again would not be the same: a disable is done once.
+      // The machine may have become busier. The flood cannot be repeated: a partner can be disabled only once.
       if (times / slow >= BY_FAR) slow = Math.max(slow, await slowness({ ...stage, folder: cwd }))
       const missed = times / slow
       if (missed >= 1) process.stdout.write(`${what}: ${missed.toFixed(1)} times a goal\n`)

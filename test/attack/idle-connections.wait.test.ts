@@ -1,5 +1,5 @@
-// Thousands of connections that say nothing, or said something once: others are answered meanwhile, as long as the
-// documented limits leave room for them.
+// Thousands of connections that send nothing, or one request and then nothing: other callers are answered meanwhile, as
+// long as the documented limits leave room for them.
 
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
@@ -14,23 +14,23 @@ import { PROGRAM, type Program, type Started, startServe } from '../support/proc
 import { me, withKey } from '../support/service.ts'
 import { settled } from '../support/within.ts'
 
-/** What this machine allows, 10,000 unless its limit of open files is low: serve comes to the same number. */
+/** The limit of this machine, 10,000 unless its limit of open files is low: serve computes the same number. */
 const ALLOWED = connectionLimitsOf({}).connectionsMax
-/** So many, which cost little to open; CONNECTIONS asks for more of them. */
+/** A number that costs little to open; CONNECTIONS sets a larger one. */
 const MOST = Math.min(Number(process.env.CONNECTIONS ?? 2_500), ALLOWED)
 const SHARE = connectionLimitsOf({ maxConnections: MOST }).connectionsPerAddressMax
-/** None where they are as many as there may be by default. */
+/** No option where the number equals the default limit. */
 const LIMIT = MOST < ALLOWED ? ['--max-connections', String(MOST)] : []
-/** So many at once, because the system queues no more that are still to be taken in. */
+/** Opened at once: the system's backlog holds no more. */
 const AT_ONCE = 400
 const ANSWER_MS = 2_000
-/** As many as are open before the first of them has said nothing for too long. */
+/** As many as can be opened before the first of them has been silent for too long. */
 const SILENT = 500
 const BYTES_PER_CONNECTION = 32 * 1024
-/** The limit on what has not been said yet, how often it is looked at, and the leave that follows. */
+/** The time limit on an incomplete request, the interval of the check, and the grace that follows. */
 const FREED_MS = 10_000 + 2_000 + 2_000
 
-/** Opens connections, each of which says `text`. Resolves with those that the service holds. */
+/** Opens connections, each of which sends `text`. Resolves with those that the service holds. */
 async function openIdle(t: TestContext, url: string, count: number, text = ''): Promise<Socket[]> {
   const { hostname, port } = new URL(url)
   const held = new Set<Socket>()
@@ -55,7 +55,7 @@ async function assertAnswered(url: string, key: string): Promise<void> {
   assert.ok(performance.now() - from < ANSWER_MS, `answered after ${Math.round(performance.now() - from)} ms`)
 }
 
-/** Of the process, as the system counts it. */
+/** Resident memory of the process, as the system counts it. */
 function residentBytes({ child }: Started): number {
   const kib = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${child.pid}/status`, 'utf8'))?.[1]
   return Number(kib) * 1024
@@ -85,7 +85,7 @@ suite('idle connections', { concurrency: 1 }, () => {
     const { cwd, key } = await withKey(t)
     const served = await startServe(t, ['--host', '0.0.0.0', ...LIMIT], { cwd })
     const local = served.url.replace('0.0.0.0', '127.0.0.1')
-    // A machine without a network has no other address; its own is exempt, and gets all that it asks for.
+    // A machine without a network has no other address; its own is exempt from the limit per address.
     const from = outside ? served.url.replace('0.0.0.0', outside.address) : local
     const held = await openIdle(t, from, outside ? SHARE + AT_ONCE : SHARE)
     assert.equal(held.length, SHARE)
@@ -104,7 +104,7 @@ suite('idle connections', { concurrency: 1 }, () => {
     t.after(() => client.close())
     const ask = async () => (await client.send(Buffer.from(head('GET', '/partner/v1/me', key))))[0]?.status
     assert.equal(await ask(), 200)
-    // The one that is there is one of them.
+    // The connection that is already open counts.
     assert.equal((await openIdle(t, served.url, SILENT)).length, 224 - 160 - 1)
     assert.ok(served.err().includes('all 64 connections are taken'), served.err())
     for (let n = 0; n < FREED_MS / 1_000; n++) {

@@ -1,5 +1,5 @@
-// Clients that hold a connection and do not get on: they say nothing, say it by the byte, or read nothing of what they
-// are answered. They cost little, delay nobody, and are ended in time.
+// Clients that hold a connection and stall: they send nothing, send byte by byte, or read nothing of their answer. They
+// cost little, delay nobody, and are disconnected in time.
 
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
@@ -22,11 +22,11 @@ import { readExposition } from '../support/exposition.ts'
 import { PROGRAM, type Program, type Started, startServe, WITH_OPS } from '../support/process.ts'
 import { me, notDelivered, startService, USER, withKey } from '../support/service.ts'
 
-// Connections that open and say nothing, against a service with 256 descriptors, while its scheduler runs beside them.
+// Silent connections against a service with 256 descriptors, while its scheduler runs beside them.
 
 const DESCRIPTORS = 256
 const SILENT = 300
-/** The limit on what has not been said yet, how often it is looked at, the leave that follows, and a slow machine. */
+/** The time limit on an incomplete request, the interval of the check, the grace, and a margin. */
 const FREED_MS = 10_000 + 2_000 + 2_000 + 3_000
 
 const LIMITED: Program = ['/bin/sh', '-c', `ulimit -n ${DESCRIPTORS} && exec "$@"`, 'sh', ...PROGRAM]
@@ -36,7 +36,7 @@ async function openSilent(t: TestContext, url: string, count: number): Promise<S
   const { hostname, port } = new URL(url)
   const sockets = Array.from({ length: count }, () => connect({ host: hostname, port: Number(port) }))
   t.after(() => sockets.forEach((socket) => void socket.destroy()))
-  // Some are turned away: that is the point of a limit.
+  // Some are refused: that is the point of a limit.
   for (const socket of sockets) socket.on('error', () => {}).resume()
   await Promise.all(
     sockets.map((socket) => new Promise((resolve) => socket.once('connect', resolve).once('close', resolve))),
@@ -44,7 +44,7 @@ async function openSilent(t: TestContext, url: string, count: number): Promise<S
   return sockets
 }
 
-/** How many descriptors the process has; where that cannot be seen, none. */
+/** The number of descriptors of the process; 0 where it cannot be read. */
 function descriptors({ child }: Started): number {
   const folder = `/proc/${child.pid}/fd`
   return existsSync(folder) ? readdirSync(folder).length : 0
@@ -52,7 +52,7 @@ function descriptors({ child }: Started): number {
 
 const passes = ({ err }: Started): number => err().split('"msg":"tick"').length - 1
 
-/** Until it answers again; the first answers may be cut off with the limit. */
+/** Waits until the service answers again; the first answers may be cut off by the limit. */
 async function answeredWithin(ms: number, call: () => Promise<number>): Promise<number> {
   const until = performance.now() + ms
   for (;;) {
@@ -74,7 +74,7 @@ suite('silent connections', { concurrency: 2 }, () => {
       first += text
     })
     const passesBefore = passes(served)
-    // They are all still open on this side.
+    // All of them are still open on this side.
     assert.equal(await answeredWithin(FREED_MS, async () => (await me(served.url, key)).status), 200)
     assert.ok(passes(served) > passesBefore + 5, 'the scheduler ran all the time')
     assert.match(first, /^HTTP\/1\.1 408 [\s\S]*\{"detail":"Request Timeout"\}$/)
@@ -94,7 +94,7 @@ suite('silent connections', { concurrency: 2 }, () => {
     const before = descriptors(served)
     const calling = () => meOverTls(served.url, key, certificate.cert)
     assert.equal(await calling(), 200)
-    // Gone at once, and then half way through a handshake: neither may cost a descriptor.
+    // Closed at once, and then half way through a handshake: neither may cost a descriptor.
     for (const socket of await openSilent(t, served.url, 100)) socket.end()
     for (const socket of await openSilent(t, served.url, 100)) {
       socket.write('\u0016\u0003\u0001')
@@ -129,21 +129,21 @@ function meOverTls(url: string, key: string, ca: string): Promise<number> {
   })
 }
 
-// Clients that send a byte now and then, of a head or of a body, and bodies in the smallest pieces: they are ended in
-// time, and delay nobody.
+// Clients that send a byte now and then, of a head or of a body, and bodies in the smallest pieces: they are
+// disconnected in time, and delay nobody.
 
 const ME = '/partner/v1/me'
 const EVERY_MS = 500
-/** How often the limits are looked at, the leave that follows, and a slow machine. */
+/** The interval of the check, the grace that follows, and a margin for a slow machine. */
 const LATE_MS = 2_000 + 2_000 + 4_000
 const HEAD_MS = 10_000
 const WHOLE_MS = 30_000
-/** What somebody else's call may take meanwhile, beyond what a bare server in the same process takes. */
+/** The longest that another caller may wait meanwhile, beyond the time of a bare server in the same process. */
 const OTHERS_MS = 3_000
 
 const dribbling = new Set<Conversation['socket']>()
 
-/** Begins with `start` and then sends `more` again and again; resolves with how long the service let it. */
+/** Begins with `start` and then sends `more` again and again; resolves with how long the service allowed it. */
 async function dribble(t: TestContext, url: string, start: string, more: string): Promise<Dribbled> {
   const client = await converse(url)
   dribbling.add(client.socket)
@@ -194,7 +194,7 @@ test('a client that sends its head or its body by the byte is told 408 and let g
       timed(() => fetch(bareUrl, { headers: { connection: 'close' } })),
     ])
     const tookMs = ours - floor
-    // The service waits for its connections before it stops: a test that fails here lets them go first.
+    // The service waits for its connections before it stops: a failing test closes them first.
     if (tookMs >= OTHERS_MS) for (const socket of dribbling) socket.destroy()
     assert.ok(tookMs < OTHERS_MS, `somebody else is answered at once, not ${tookMs} ms after a bare server`)
     await Promise.race([all, wait(EVERY_MS)])
@@ -222,7 +222,7 @@ test('a body of a byte for each chunk is read, and one that never ends is refuse
   await succeed(service, 'GET', ME)
 })
 
-// Clients that send far ahead and read nothing: they cost little memory, nobody else's time, and are ended.
+// Clients that send far ahead and read nothing: they cost little memory, delay nobody, and are disconnected.
 
 const DESCRIPTION = 'GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n'
 const ATTACKERS = 10
@@ -230,7 +230,7 @@ const MIB = 1024 * 1024
 
 type Use = { memoryMib: number; cpuSeconds: number }
 
-/** What the service says of itself. */
+/** Memory and processor time, from the service's own metrics. */
 async function useOf(opsUrl: string): Promise<Use> {
   const answer = await fetch(`${opsUrl}/metrics`, { headers: { connection: 'close' } })
   const { value } = readExposition(await answer.text())
@@ -263,7 +263,7 @@ for (const [what, calls] of [
     })
     let memoryMib = 0
     let cpuSeconds = 0
-    // Time on the clock is the machine's doing as well; what the service has worked for it, is not.
+    // Elapsed time depends on the machine too; the processor time of the service does not.
     for (let round = 0; round < 20; round++) {
       await wait(100)
       const use = await useOf(opsUrl)
@@ -307,7 +307,7 @@ test('of the calls sent ahead on one connection so many are answered at a time, 
     if (at < 200 || at >= 240) return head('GET', '/partner/v1/me', key, [named])
     return head('POST', '/partner/v1/users', key, [named, `Content-Length: ${body.length}`]) + body
   })
-  // It is read from again after some had to wait, be their bodies read by us or dropped by Node.
+  // The service reads on after some requests had to wait, whether it read their bodies or Node dropped them.
   for (const [from, to] of [
     [0, 200],
     [200, 240],
@@ -338,7 +338,7 @@ for (const [what, start, more] of [
     assert.ok(await isCutOff(t, client, more), 'it was cut off')
   })
 
-/** A server whose answers are longer than what the system holds for a connection. */
+/** A server whose answers exceed the system's buffer for a connection. */
 async function answerAtLength(t: TestContext, stallMs: number): Promise<string> {
   const options = { host: '127.0.0.1', port: 0, tls: null, uuid: machine.uuid, stallMs }
   const listener = await listenOn({ fetch: () => new Response('a'.repeat(16 * MIB)) }, options)
@@ -346,7 +346,7 @@ async function answerAtLength(t: TestContext, stallMs: number): Promise<string> 
   return listener.url
 }
 
-/** Sends `more` again and again: only a failed write tells a client that reads nothing that it was cut off. */
+/** Sends `more` again and again: a client that reads nothing learns only from a failed write that it was cut off. */
 async function isCutOff(t: TestContext, { socket }: Conversation, more: string) {
   const again = setInterval(() => socket.write(more), 100)
   t.after(() => {
@@ -360,7 +360,7 @@ async function isCutOff(t: TestContext, { socket }: Conversation, more: string) 
 test('a client that takes nothing of its answers is ended; one that takes them slowly is not', async (t) => {
   const stallMs = 4_000
   const options = { host: '127.0.0.1', port: 0, tls: null, uuid: machine.uuid, stallMs }
-  // More than the system holds for a connection.
+  // More than the system's buffer for a connection.
   const answer = 'a'.repeat(16 * MIB)
   const listener = await listenOn({ fetch: () => new Response(answer) }, options)
   t.after(() => Promise.all([listener.close(), listener.end()]))
@@ -368,9 +368,9 @@ test('a client that takes nothing of its answers is ended; one that takes them s
   assert.ok(stuck && slow && tunnel)
   const clients = [stuck, slow, tunnel]
   for (const { socket } of clients) socket.pause().write('GET / HTTP/1.1\r\nHost: x\r\n\r\n')
-  // From here on Node no longer looks after this one.
+  // From here on Node no longer manages this connection.
   tunnel.socket.write('CONNECT x:443 HTTP/1.1\r\nHost: x\r\n\r\n')
-  // It takes a chunk now and then, for several times as long as the other one is given.
+  // This client takes a chunk now and then, for several times as long as the other one is given.
   slow.socket.on('data', () => slow.socket.pause())
   const take = setInterval(() => slow.socket.resume(), stallMs / 10)
   t.after(() => clearInterval(take))

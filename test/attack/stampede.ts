@@ -1,4 +1,4 @@
-// A process of its own that floods a server, or calls it as an honest partner does and says what that took.
+// A process of its own that floods a server, or calls it as an honest partner does and reports the duration.
 
 import { connect, type Socket } from 'node:net'
 import { serveJobs } from '../bench/helper.ts'
@@ -17,7 +17,7 @@ const HUNG_UP = 0
 const END = Buffer.from('\r\n\r\n')
 
 /**
- * Sends `next()` whenever the last one was answered, and tells how it was; connects again when it is hung up on. The
+ * Sends `next()` whenever the last request was answered, and reports the answer; reconnects after a disconnect. The
  * answers must be whole, with a length.
  */
 function caller(url: string, next: () => string | null, onAnswer: (status: number, ms: number) => void) {

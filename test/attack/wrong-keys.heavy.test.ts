@@ -1,6 +1,6 @@
-// A flood of calls whose key opens nothing, beside the same flood on a server of bare Node. Partners share the thread
-// that answers strangers, so what a refusal costs is what they wait. Processor time is compared: on a machine that has
-// other things to do it stays about the same, and a time on the clock does not.
+// A flood of calls with invalid keys, beside the same flood on a server of bare Node. Partners share the thread that
+// answers strangers, so they wait for the refusals. Processor time is compared: it stays about the same on a busy
+// machine, and elapsed time does not.
 
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
@@ -17,7 +17,7 @@ import type { Done, Job } from './stampede.ts'
 const ROUNDS = 5
 const CONNECTIONS = 64
 const FLOOD_MS = 1_000
-/** Long enough for a partner to be answered on a machine that has ten times as much to do. */
+/** Long enough for a partner to be answered on a machine that is ten times as busy. */
 const PARTNER_MS = 5_000
 
 const KEYS = Array.from({ length: 200 }, () => makeKey('live', machine.random))
@@ -27,11 +27,11 @@ const headers = (count: number): string =>
 const request = (key: string, more = ''): string =>
   `GET /partner/v1/me HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${key}\r\n${more}\r\n`
 
-/** How many times the processor time of bare Node each may take; a key with a right checksum is also looked up. */
+/** The limits, as multiples of bare Node's processor time; a key with a valid checksum is also looked up. */
 const FLOODS = {
   'mistyped keys': { timesMax: 4, requests: MISTYPED.map((key) => request(key)) },
   'keys that nobody was given': { timesMax: 4, requests: KEYS.map((key) => request(key)) },
-  // Their heads must not outlive the nursery of the collector (bin/build.ts): then it was five times.
+  // Their heads must not outlive the collector's nursery (bin/build.ts): then the ratio was five.
   'headers just below the limit': {
     timesMax: 2.5,
     requests: MISTYPED.map((key) => request(key, headers(95))),
@@ -54,7 +54,7 @@ suite('strangers cost no more than a few times what they would cost bare Node', 
       const script = join(import.meta.dirname, 'stampede.ts')
       const [crowd, partner] = await Promise.all([1, 2].map(() => startHelper<Job, Done>(stage, script)))
       assert.ok(crowd && partner)
-      /** Microseconds of the server's for each call of the flood. */
+      /** Microseconds of the server's processor time for each call of the flood. */
       const cost = async (url: string, pid: number): Promise<number> => {
         await crowd.ask({ kind: 'flood', url, connections: CONNECTIONS, requests })
         const before = cpuUsOf(pid)
@@ -70,14 +70,14 @@ suite('strangers cost no more than a few times what they would cost bare Node', 
       const seen: { ours: number; bare: number }[] = []
       for (let round = 0; round < ROUNDS; round++)
         seen.push({ ours: await cost(ours.url, ours.pid), bare: await cost(bare.url, bare.pid) })
-      // What else the machine does only adds to what a call costs.
+      // Other work on the machine only adds to the cost of a call, so the least is compared.
       const us = (side: 'ours' | 'bare') => Math.min(...seen.map((one) => one[side]))
       const times = us('ours') / us('bare')
       t.diagnostic(
         `${us('ours').toFixed(0)} µs, bare Node ${us('bare').toFixed(0)} µs: ${times.toFixed(2)} times`,
       )
       assert.ok(times <= timesMax, `${times.toFixed(2)} times`)
-      // Whoever has a key is served meanwhile.
+      // A partner with a valid key is served meanwhile.
       await crowd.ask({ kind: 'flood', url: ours.url, connections: CONNECTIONS, requests })
       const honest = await partner.ask({
         kind: 'partner',

@@ -1,5 +1,5 @@
-// Where rows keep their databases: in a file, or on a server. Each makes databases with the program's own migrations,
-// fills them by SQL, and copies them for every turn that uses one up.
+// The stores of the rows' databases: a file, or a server. Each makes databases with the program's own migrations, fills
+// them by SQL, and copies them for every turn that uses one up.
 
 import { copyFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -23,7 +23,7 @@ import type { Stage } from './row.ts'
 
 export type StoreName = 'file' | 'postgres'
 
-/** `database` is what --db takes. */
+/** `database` is the value of --db. */
 export type Place = { database: string; tenantId: number; key: string }
 type Contents = (tenantId: number, hex: Hex) => Filling[]
 
@@ -31,11 +31,11 @@ export type Backend = {
   store: StoreName
   /** A migrated database with the partner "acme", a live key and these rows. */
   place: (stage: Stage, name: string, contents?: Contents) => Promise<Place>
-  /** Puts a fresh copy of a database that nobody uses into the place of the last one of that name. */
+  /** Replaces the last database of that name by a fresh copy of a database that nobody uses. */
   copyOf: (database: string, name: string) => Promise<string>
-  /** The ids of the executions that are out, in their order. */
+  /** The ids of the open executions, in their order. */
   sentIds: (database: string) => Promise<string[]>
-  /** Puts back what polls have taken. */
+  /** Undoes the leases of polls. */
   takeBack: (database: string) => Promise<void>
 }
 
@@ -69,7 +69,7 @@ export const onFile: Backend = {
     const store = await openStore(database, { clock: machine.clock, create: true })
     const place = { database, ...(await withKey(store).finally(() => store.close())) }
     if (contents) fill(database, (db) => addAll(db, contents(place.tenantId, hexInSqlite)))
-    // Everything is to be in the file, and no log beside it.
+    // Everything has to be in the file, without a log beside it.
     const db = openFile(database)
     db.pragma('wal_checkpoint(truncate)')
     db.close()

@@ -38,7 +38,7 @@ test('a run records its ratios, passes when it is as good again, and fails when 
   assert.equal(again.code, 0, again.err)
   assert.ok(again.out.includes(`, at most ${limit.ratio * 2}\n`), again.out)
 
-  // What is bad once may have been the machine: it is measured three times.
+  // A single bad ratio may be the machine's doing, so the row is measured three times.
   writeFileSync(file, JSON.stringify({ 'start-up': { [STEADY]: { ...limit, ratio: limit.ratio / 10 } } }))
   const worse = await run(t, ...row, '--check', file)
   assert.equal(worse.code, 1, worse.err)

@@ -10,7 +10,7 @@ import { type Figures, known, type Stage } from './row.ts'
 
 type Helper<Job, Done> = {
   pid: number
-  /** Rejects with what the process says that went wrong, or when it ends. */
+  /** Rejects with the error that the process reports, or when the process ends. */
   ask: (job: Job) => Promise<Done>
 }
 
@@ -50,7 +50,7 @@ export async function startHelper<Job, Done>(
   }
 }
 
-/** In the process itself: says that it is there, and then does what it is asked, one job at a time. */
+/** For the process itself: reports that it has started, and then does its jobs, one at a time. */
 export function serveJobs<Job, Done>(work: (job: Job) => Done | Promise<Done>): void {
   const tell = (reply: Reply<Done | null>): void => void process.send?.(reply)
   process.on('message', async (job) => {
@@ -60,12 +60,12 @@ export function serveJobs<Job, Done>(work: (job: Job) => Done | Promise<Done>): 
       tell({ failed: error instanceof Error ? (error.stack ?? error.message) : String(error) })
     }
   })
-  // The bench is gone, however it went.
+  // The bench has ended, normally or not.
   process.on('disconnect', () => process.exit())
   tell({ done: null })
 }
 
-// One turn of load on a server: what its callers saw, and what it cost the server.
+// A single turn of load on a server: the latency its callers saw, and its cost to the server.
 
 /** A server that is loaded: where it listens, the process that answers, and the database behind it, if it has one. */
 export type Server = { url: string; pid: number; database?: string }
@@ -94,18 +94,18 @@ export async function startBare(stage: Pick<Stage, 'after'>, kind: 'node:http' |
   return { url: await helper.ask({}), pid: helper.pid }
 }
 
-// The floor of a transaction: a loop by hand with prepared statements on the product's own schema, as durable as ours.
+// The floor of a transaction: a hand-written loop of prepared statements on the product's own schema, equally durable.
 
 export type RawJob = {
   /** `rows` reads every table. */
   work: 'confirm' | 'plan' | 'poll' | 'pass' | 'rows'
   /** A migrated database that nobody else uses. */
   database: string
-  /** How many transactions' worth of it: confirmations, plans, polls; of a pass, plans; of `rows`, tables. */
+  /** The number of transactions: confirmations, plans, polls; for a pass, of plans; for `rows`, of tables. */
   count: number
-  /** How many of them share a commit. */
+  /** The number of transactions that share a commit. */
   perCommit: number
-  /** On a server: how many transactions are under way at once, each on a connection of its own; else one. */
+  /** On a server: the number of concurrent transactions, each on a connection of its own; else one. */
   connections?: number
 }
 type RawDone = { ms: number; cpuMs: number }
@@ -128,7 +128,7 @@ export async function startRaw(
   }
 }
 
-/** In that process: only `run` is measured. */
+/** The job inside that process: only `run` is measured. */
 type RawRun = { run: () => void | Promise<void>; close: () => void | Promise<void> }
 
 export function serveRaw(open: (job: RawJob) => RawRun | Promise<RawRun>): void {

@@ -1,5 +1,5 @@
-// A process that does something inside itself: passes of ours that fire nothing, which the start of a tick would hide,
-// and queues of others, as their users would send jobs through them. A package is loaded only to measure it.
+// A process that measures work inside itself: our passes that fire nothing, which the start of a tick would hide, and
+// other job queues, as their users would send jobs through them. A package is loaded only to measure it.
 
 import SQLite from 'better-sqlite3'
 import { databaseOf } from '../../src/cli/context.ts'
@@ -9,7 +9,7 @@ import { machine } from '../../src/machine.ts'
 import { serveJobs } from './helper.ts'
 import { type Figures, percentile } from './row.ts'
 
-/** `manner` is how durable or in what portions jobs are done: see each of them. */
+/** `manner` is the durability or the batch size of the jobs: see each queue. */
 export type InsideJob = {
   work: 'idle passes' | 'plainjob' | 'pg-boss'
   database: string
@@ -20,10 +20,10 @@ export type InsideJob = {
 // Passes that fire nothing, from the lock to the report.
 
 const PASSES = 21
-/** Above every limit. */
+/** A price above every limit. */
 const QUIET = { price: price('60000'), source: 'bench' }
 
-/** Of one pass, the median. */
+/** The median duration of a pass. */
 async function idlePasses({ database: address }: InsideJob): Promise<Figures> {
   const database = await databaseOf(address, machine)
   const store = await database.open({ create: false })
@@ -44,12 +44,12 @@ async function idlePasses({ database: address }: InsideJob): Promise<Figures> {
   }
 }
 
-// Queues of others: jobs are added in one go, and then claimed and completed.
+// Other job queues: jobs are added in one go, and then claimed and completed.
 
 const QUEUE = 'buy'
 const payload = (i: number) => ({ plan: `p${i}`, amount_usd: '10.00' })
 
-/** One by one. The manner says when it waits for the disk: at each commit (FULL), or only at a checkpoint (NORMAL). */
+/** Jobs one by one; by its manner, each commit waits for the disk (FULL), or only a checkpoint does (NORMAL). */
 async function plainjob({ database, jobs, manner }: InsideJob): Promise<Figures> {
   const { better, defineQueue } = await import('plainjob')
   const connection = better(new SQLite(database))
@@ -57,7 +57,7 @@ async function plainjob({ database, jobs, manner }: InsideJob): Promise<Figures>
   const logger = { error: silent, warn: silent, info: silent, debug: silent }
   const queue = defineQueue({ connection, logger })
   try {
-    // It has set NORMAL.
+    // plainjob has set NORMAL.
     connection.pragma(`synchronous = ${manner}`)
     const begun = performance.now()
     const all = Array.from({ length: jobs }, (_, i) => payload(i))
@@ -73,7 +73,7 @@ async function plainjob({ database, jobs, manner }: InsideJob): Promise<Figures>
   }
 }
 
-/** By ten connections, 'one by one' or 64 in one statement. */
+/** Over ten connections, 'one by one' or 64 in one statement. */
 async function pgBoss({ database, jobs, manner }: InsideJob): Promise<Figures> {
   const { PgBoss } = await import('pg-boss')
   const batchSize = manner === 'one by one' ? 1 : 64

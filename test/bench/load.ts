@@ -1,4 +1,4 @@
-// The load, in a process of its own: autocannon, over as many connections as a job says. Each job is one turn.
+// The load, in a process of its own: autocannon, with the connections of the job. Each job is one turn.
 
 import { readFileSync } from 'node:fs'
 import autocannon from 'autocannon'
@@ -14,19 +14,19 @@ export type LoadJob = {
   key: string
   body?: string
   calls: number
-  /** Their lines are those from `from` on. */
+  /** The lines are those from `from` on. */
   ids?: string
   from?: number
 }
 
-/** `errors` are calls that were not answered, or not with 200. */
+/** `errors` are calls without an answer, or with another status than 200. */
 export type LoadDone = { answered: number; errors: number; seconds: number; p99Ms: number }
 
 async function load(job: LoadJob): Promise<LoadDone> {
   const { url, connections, method, path, key, body, calls, ids, from = 0 } = job
   const lines = ids === undefined ? null : readFileSync(ids, 'utf8').split('\n')
   let next = from
-  /** Makes a request that is not the same each time. */
+  /** Makes a request that differs each time. */
   const setupRequest = (request: autocannon.Request): autocannon.Request => {
     const id = lines?.[next++] ?? ''
     const filled = { ...request, path: path.replace('$ID', id) }
@@ -44,7 +44,7 @@ async function load(job: LoadJob): Promise<LoadDone> {
       connections,
       headers: { authorization: `Bearer ${key}`, ...json },
       requests: [request as autocannon.Request],
-      // A turn ends at the next look of autocannon's: often, for the rest of it is idle.
+      // A turn ends at autocannon's next sample: often, since it is idle until then.
       sampleInt: 50,
       amount: calls,
       // In seconds: a machine that is shared may stall for ten.

@@ -1,4 +1,4 @@
-// The databases of rows on a server of PostgreSQL, which is started for the run.
+// The databases of the rows on a PostgreSQL server, which is started for the run.
 
 import pg from 'pg'
 import { openStore } from '../../src/store/postgres/open.ts'
@@ -8,7 +8,7 @@ import type { Hex } from '../support/large-database.ts'
 import { type Server, startServer } from '../support/postgres-server.ts'
 import { type Backend, SENT, TAKE_BACK, withKey } from './backend.ts'
 
-/** As durable as the product demands; docs/performance.md names them. */
+/** As durable as the product requires; docs/performance.md names the settings. */
 const SETTINGS = {
   fsync: 'on',
   full_page_writes: 'on',
@@ -20,7 +20,7 @@ const SETTINGS = {
 
 let running: Promise<Server> | undefined
 
-/** One cluster on the disk of the temporary folder, over a socket. It is gone with the process. */
+/** A single cluster on the disk of the temporary folder, over a socket. It is gone with the process. */
 function cluster(): Promise<Server> {
   running ??= startServer(SETTINGS)
   return running
@@ -30,7 +30,7 @@ const hex: Hex = (value, digits) => `lpad(to_hex(${value}), ${digits}, '0')`
 const nameIn = (database: string): string => new URL(database).pathname.slice(1)
 const asName = (name: string): string => name.replaceAll(/\W/g, '_')
 
-/** Makes a database of that name anew, by itself or as a copy of another one. */
+/** Makes a new database of that name, empty or as a copy of another one. */
 async function make(name: string, template = 'template1'): Promise<string> {
   const { ask, url } = await cluster()
   await ask(`drop database if exists ${name} with (force)`)
@@ -63,7 +63,7 @@ export const onPostgres: Backend = {
           `select setval(pg_get_serial_sequence('${table}', '${column}'), coalesce(max(${column}), 0) + 1) from ${table}`,
         )
       await client.query('commit')
-      // What a server does in its own time to a table that has grown.
+      // A server vacuums and analyzes a grown table by itself, later.
       await client.query('vacuum analyze')
       await client.query('checkpoint')
     })
@@ -86,7 +86,7 @@ export const onPostgres: Backend = {
     }),
 }
 
-/** A connection of its own for some work in the product's schema. */
+/** Runs some work on a connection of its own, in the product's schema. */
 async function withClient<T>(database: string, work: (client: pg.Client) => Promise<T>): Promise<T> {
   const client = new pg.Client({ connectionString: database })
   client.on('error', () => {})

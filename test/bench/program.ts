@@ -1,4 +1,4 @@
-// Ours, as it is shipped: the built executable, in processes of its own; and what a process costs its machine.
+// The shipped product: the built executable, in processes of its own; and the cost of a process to its machine.
 
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -15,7 +15,7 @@ const LOOK_MS = 10
 
 let started = 0
 
-/** Built when something is first run with it: not to print a `--help`. */
+/** Built on first use: a `--help` does not wait for it. */
 async function executableOn(database: string) {
   const { CACHE, PROGRAM } = await import('../support/process.ts')
   const cwd = isServer(database) ? tmpdir() : dirname(database)
@@ -46,7 +46,7 @@ export async function serve(stage: Stage, database: string): Promise<Server & { 
 /** `serverMs` is processor time of the database server, where there is one. */
 export type Run = { out: string; ms: number; cpuMs: number; serverMs: number }
 
-/** Runs a command of ours to its end. Throws what it said when it fails. */
+/** Runs one of our commands to its end. Throws its output when it fails. */
 export async function run(database: string, argv: readonly string[]): Promise<Run> {
   const { file, ...surroundings } = await executableOn(database)
   return runProgram(file, argv, { ...surroundings, database })
@@ -69,7 +69,7 @@ export async function runProgram(
   return { out, ms, cpuMs, serverMs: (databaseCpuUs(database) - serverBefore) / 1000 }
 }
 
-/** What a run cost for each of so many items. */
+/** The cost of a run per item. */
 export const forEach = ({ ms, cpuMs, serverMs }: Run, items: number): Figures =>
   known({
     per_second: (1000 * items) / ms,
@@ -77,36 +77,36 @@ export const forEach = ({ ms, cpuMs, serverMs }: Run, items: number): Figures =>
     server_us: (1000 * serverMs) / items,
   })
 
-// What a process costs its machine, as Linux tells it. Other systems tell nothing here, and the figures are left out.
+// The cost of a process to its machine, as Linux reports it. On other systems the figures are left out.
 
 /** Linux counts processor time in hundredths of a second, whatever its own clock does. */
 const TICK_US = 10_000
 const KIB_PER_MIB = 1024
 
-/** Processor time that a process has had so far, in microseconds, in all its threads. */
+/** The processor time of a process so far, in microseconds, over all its threads. */
 export const cpuUsOf = (pid: number): number => ticks(String(pid), 'own')
 
 /**
- * Processor time that the server of a database has had so far, in all its processes; not a number for a file. The
- * server listens in its own folder, as those of test/support/postgres-server.ts do.
+ * The processor time of a database's server so far, over all its processes; NaN for a file. The server listens in its
+ * own folder, as those of test/support/postgres-server.ts do.
  */
 export function databaseCpuUs(database: string): number {
   if (!isServer(database)) return Number.NaN
   const folder = new URL(database).searchParams.get('host') ?? ''
   const [first = ''] = read(join(folder, 'data/postmaster.pid')).split('\n')
   const children = read(`/proc/${first}/task/${first}/children`).split(' ').filter(Boolean)
-  // One that ends between two looks is then among those that have ended.
+  // A process that ends between the two readings counts among the ended ones.
   const each = children.map((pid) => ticks(pid, 'own')).filter(Number.isFinite)
   return each.reduce((sum, us) => sum + us, ticks(first, 'own') + ticks(first, 'ended children'))
 }
 
-/** Memory that a process holds now. */
+/** The resident memory of a process. */
 export const residentMib = (pid: number): number =>
   Number(/^VmRSS:\s+(\d+) kB$/m.exec(read(`/proc/${pid}/status`))?.[1]) / KIB_PER_MIB
 
 function ticks(pid: string, whose: 'own' | 'ended children'): number {
   const stat = read(`/proc/${pid}/stat`)
-  // The name in brackets may hold blanks; what follows it begins with the third field.
+  // The name in brackets may hold blanks; the text after it begins with the third field.
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
   const from = whose === 'own' ? 11 : 13
   return (Number(fields[from]) + Number(fields[from + 1])) * TICK_US

@@ -1,5 +1,5 @@
-// What a row of the bench is: something of ours that is measured, and what it is held against in the same run; what
-// becomes of the figures of its rounds, in numbers and in words.
+// A row of the bench: something of ours that is measured, and the contestants it is compared with in the same run; the
+// figures of its rounds are reduced to numbers and to words.
 
 import type { Backend, StoreName } from './backend.ts'
 
@@ -8,30 +8,30 @@ export const FIGURES = {
   per_second: { unit: '/s', places: 0 },
   ms: { unit: ' ms', places: 2 },
   p99_ms: { unit: ' ms p99', places: 1 },
-  /** Processor time of the process that is measured, for each request or item. */
+  /** Processor time of the measured process, for each request or item. */
   cpu_us: { unit: ' µs CPU', places: 1 },
-  /** Processor time of the database server for the same, all its processes together. */
+  /** Processor time of all processes of the database server, for each request or item. */
   server_us: { unit: ' µs CPU of PostgreSQL', places: 1 },
   resident_mib: { unit: ' MiB', places: 0 },
 } as const
 export type Figure = keyof typeof FIGURES
 
-/** What one turn of a contestant gives, each in its unit. What a system cannot tell is left out. */
+/** The figures of one turn of a contestant, each in its unit. A figure that a system cannot report is left out. */
 export type Figures = Partial<Record<Figure, number>>
 
-/** One turn. Contestants take theirs one after the other, round by round. */
+/** A single turn. Contestants take theirs one after the other, round by round. */
 export type Take = (round: number) => Promise<Figures>
 
-/** Where a row lives: what it starts and makes is gone when it has been measured. */
+/** The place of a row: everything it starts and makes is gone when it has been measured. */
 export type Stage = {
-  /** On a disk, because most of what is measured waits for one. */
+  /** On a disk, because most of the measured work waits for one. */
   folder: string
   after: (end: () => unknown) => void
 }
 
 export type Scale = {
   rounds: number
-  /** What keeps the databases. */
+  /** The store of the databases. */
   on: Backend
   /** With `--quick`, less of everything. */
   pick: <T>(sizes: { quick: T; full: T }) => T
@@ -39,28 +39,28 @@ export type Scale = {
 
 export type Row = {
   name: string
-  /** What is measured, in a line. */
+  /** The subject of the measurement, in a line. */
   what: string
-  /** The figure that is shown first. */
+  /** The figure shown first. */
   main: Figure
   ratios: Ratio[]
-  /** Measured on this alone. */
+  /** The only store that this row is measured on. */
   store?: StoreName
-  /** Where a turn takes minutes. */
+  /** For rows whose turns take minutes. */
   roundsMax?: number
-  /** Makes what is measured, with ours first. Throws when that cannot be. */
+  /** Prepares the contestants, ours first. Throws when that is impossible. */
   prepare: (stage: Stage, scale: Scale) => Promise<{ on: string; contestants: Record<string, Take> }>
 }
 
-// The ratios of ours to what is measured beside it. Those of processor times or memory are steady: other work on the
-// machine moves them little, so that they can be held against a limit.
+// The ratios of ours to the contestants beside it. Ratios of processor times or memory are steady: other work on the
+// machine changes them little, so that they can have limits.
 
-/** A figure of a contestant in a round; not a number where there is none. */
+/** A figure of a contestant in a round; NaN where there is none. */
 export type Seen = (contestant: string, figure: Figure) => number
 
 export type Ratio = { name: string; better: 'more' | 'less'; isSteady: boolean; of: (seen: Seen) => number }
 
-/** Our rate to that of another; of several, to what is left when each item passes through all of them. */
+/** Our rate to that of another; of several, to their combined rate when each item passes through all of them. */
 export const rateTo = (name: string, ...others: readonly string[]): Ratio => ({
   name: `rate to ${name}`,
   better: 'more',
@@ -69,7 +69,7 @@ export const rateTo = (name: string, ...others: readonly string[]): Ratio => ({
     seen('ours', 'per_second') * others.reduce((sum, other) => sum + 1 / seen(other, 'per_second'), 0),
 })
 
-/** The processor time of another, or of several in sum, to ours. */
+/** The processor time of another, or the sum of several, to ours. */
 export const cpuOf = (name: string, ...others: readonly string[]): Ratio => ({
   name: `CPU of ${name} to ours`,
   better: 'more',
@@ -86,32 +86,32 @@ export const multiple = (name: string, figure: Figure, [one, other]: readonly [s
   of: (seen) => costOf(seen, one, figure) / costOf(seen, other, figure),
 })
 
-/** Processor time is that of the database server too, which works for anyone who asks it. */
+/** The processor time of the database server counts too, since it works for its client. */
 const costOf = (seen: Seen, who: string, figure: Figure): number =>
   seen(who, figure) + (figure === 'cpu_us' ? seen(who, 'server_us') || 0 : 0)
 
-// What becomes of the figures of several rounds.
+// The figures of several rounds, combined.
 
-/** The middle one of several rounds, and how far they lay apart. */
+/** The median of several rounds, and the range. */
 export type Spread = { median: number; least: number; most: number }
 
-/** Null when a round has no such figure. */
+/** Null when a round lacks the figure. */
 export function spreadOf(values: readonly number[]): Spread | null {
   if (values.length === 0 || !values.every(Number.isFinite)) return null
   return { median: percentile(values, 0.5), least: Math.min(...values), most: Math.max(...values) }
 }
 
-/** The smallest value that more than this share of them does not exceed; not a number without any. */
+/** The smallest value that more than this share of the values does not exceed; NaN for an empty list. */
 export function percentile(values: readonly number[], share: number): number {
   const sorted = Float64Array.from(values).sort()
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN
 }
 
-/** The figures without those that are not numbers. */
+/** The figures without those that are NaN. */
 export const known = (figures: Figures): Figures =>
   Object.fromEntries(Object.entries(figures).filter(([, value]) => Number.isFinite(value)))
 
-// What came of a row, in numbers and in words.
+// The result of a row, in numbers and in words.
 
 export type Result = {
   row: Pick<Row, 'name' | 'what' | 'main'>
@@ -120,7 +120,7 @@ export type Result = {
   ratios: (Omit<Ratio, 'of'> & { spread: Spread | null })[]
 }
 
-/** A count as a reader wants it: thousands apart. */
+/** A count with its thousands separated. */
 export const counted = (value: number): string => value.toLocaleString('en-US')
 
 function number(value: number, places: number): string {
@@ -129,7 +129,7 @@ function number(value: number, places: number): string {
   return value.toLocaleString('en-US', { minimumFractionDigits: digits, maximumFractionDigits: digits })
 }
 
-/** The median, and from the least to the most where they differ. */
+/** The median, and the range where the values differ. */
 function inWords(
   { median, least, most }: Spread,
   { places, unit }: { places: number; unit: string },

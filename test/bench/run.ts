@@ -1,5 +1,5 @@
-// `npm run bench`: what it is asked for, its rows one after the other, each contestant in turns, and the limits of the
-// ratios. Says on stderr what it is at, and prints what it has measured.
+// `npm run bench`: its options, its rows one after the other, each contestant in turns, and the limits of the ratios.
+// Reports progress on stderr, and prints the figures.
 
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -24,26 +24,26 @@ import { CALLS } from './rows/calls.ts'
 import { COMMANDS } from './rows/commands.ts'
 import { PASSES } from './rows/passes.ts'
 
-/** In the order in which they are measured and shown. */
+/** In the order of measurement and display. */
 const ROWS: readonly Row[] = [...CALLS, ...PASSES, ...COMMANDS]
 
 const rowsOn = (on: StoreName): Row[] => ROWS.filter(({ store = on }) => store === on)
 
-// What `npm run bench` is asked for.
+// The options of `npm run bench`.
 
 type Options = {
   store: StoreName
   quick: boolean
   only?: string[]
-  /** The file of limits that this run is held against. */
+  /** The file of limits that this run is compared with. */
   check?: string
-  /** Where its ratios are recorded, for later runs to be held against. */
+  /** The file to record the ratios in, as limits for later runs. */
   record?: string
 }
 
 const ROUNDS = { quick: 3, full: 5 }
 
-/** Throws a CommanderError that says what is wrong. */
+/** Throws a CommanderError that names the mistake. */
 function optionsOf(args: readonly string[]): Options {
   const command = runner('bench', 'Measures what the executable does beside the least that it could cost.')
     .option('--quick', 'less of everything: under two minutes on a quiet machine', false)
@@ -64,16 +64,16 @@ function optionsOf(args: readonly string[]): Options {
   return options
 }
 
-// A run: measures rows one after the other, and holds them against what is on record.
+// A run measures rows one after the other, and compares them with the recorded limits.
 
-/** With --check a row that seems worse is measured again: what is slow every time is slow. */
+/** With --check a row that seems worse is measured again: only a row that is slow every time is slow. */
 const MEASUREMENTS_MAX = 3
 
 const note = (text: string): void => void process.stderr.write(`${text}\n`)
 
 /** Answers the exit code: 1 when a row could not be measured, or when --check finds a ratio far worse than it was. */
 async function bench({ store, quick, only, check, record }: Options): Promise<number> {
-  // Read before anything takes its minutes.
+  // Read before the measurements, which take minutes.
   const limits = check === undefined ? {} : readLimits(check)
   const on = store === 'file' ? onFile : (await import('./postgres.ts')).onPostgres
   const size = quick ? 'quick' : 'full'
@@ -101,15 +101,15 @@ async function bench({ store, quick, only, check, record }: Options): Promise<nu
   return faults.length === 0 ? 0 : 1
 }
 
-// Measures a row: its contestants in turns, round by round, so that a busy moment of the machine is everybody's.
+// Measures a row: its contestants in turns, round by round, so that a busy moment of the machine affects all of them.
 
-/** What each contestant gave in one round. */
+/** The figures of each contestant in one round. */
 type Round = Map<string, Figures>
 
 async function measure(row: Row, scale: Scale): Promise<Result> {
   const folder = mkdtempSync(join(tmpdir(), 'tranche-bench-'))
   const endings: (() => unknown)[] = []
-  /** Of a run that is broken off: nothing can be waited for, and gigabytes must not stay behind. */
+  /** For an interrupted run: nothing can be awaited, and gigabytes must not stay behind. */
   const leave = (): void => {
     for (const end of endings.reverse()) end()
     rmSync(folder, { recursive: true, force: true })
@@ -156,8 +156,8 @@ function summed(row: Row, names: readonly string[], rounds: readonly Round[]): O
   return { row, contestants, ratios }
 }
 
-// The steady ratios on record, and what a run may make of them: a machine that is shared moves them by a part, a change
-// for the worse by a multiple. Times are never held against anything.
+// The steady ratios on record, and the margin of a run: a shared machine changes them by a fraction, a regression by a
+// multiple. Times are never compared.
 
 /** How many times worse than on record a ratio may be. */
 const MARGIN = 2
@@ -167,7 +167,7 @@ const limit = z.strictObject({ better: z.enum(['more', 'less']), ratio: z.number
 const file = z.record(z.string(), z.record(z.string(), limit))
 type Limits = z.infer<typeof file>
 
-/** Throws when the file is not ours. */
+/** Throws when the file has another shape. */
 const readLimits = (name: string): Limits => file.parse(JSON.parse(readFileSync(name, 'utf8')))
 
 function limitInWords(recorded: z.infer<typeof limit> | undefined): string {
@@ -176,7 +176,7 @@ function limitInWords(recorded: z.infer<typeof limit> | undefined): string {
   return better === 'more' ? `, at least ${ratio / MARGIN}` : `, at most ${ratio * MARGIN}`
 }
 
-/** What is worse than it may be, a sentence each. A ratio on record that was not measured is worse too. */
+/** The ratios that are worse than allowed, a sentence each. A recorded ratio that was not measured is worse too. */
 function broken({ row, ratios }: Result, limits: Limits): string[] {
   return Object.entries(limits[row.name] ?? {}).flatMap(([name, { better, ratio }]) => {
     const spread = ratios.find((measured) => measured.name === name)?.spread
@@ -188,7 +188,7 @@ function broken({ row, ratios }: Result, limits: Limits): string[] {
   })
 }
 
-/** Puts the steady ratios of these rows into the place of those on record. */
+/** Replaces the recorded steady ratios of these rows. */
 function writeLimits(name: string, results: readonly Result[]): void {
   const all = existsSync(name) ? readLimits(name) : {}
   for (const { row, ratios } of results) {

@@ -1,4 +1,4 @@
-// The partner's own orders beside ours: what either side lacks, what differs, and what a file may look like.
+// The partner's own orders beside ours: orders that either side lacks, orders that differ, and the format of a file.
 
 import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
@@ -68,7 +68,7 @@ test('equal lists agree: with our own column names, with others, from a pipe, an
   const guarded = EQUAL.replace('A-2,250.00,0.004', "A-2,'-250.00,'-0.004\nA-2, 500 ,0.008 ")
   assert.equal((await against(office, guarded)).code, 0)
   assert.equal((await against(office, `${EQUAL}\n\n`)).code, 0)
-  // Any column may be the first.
+  // The columns may be in any order.
   const turned = EQUAL.replace(/^([^,]*),([^,]*),(.*)$/gm, '$2,$1,$3')
   assert.equal((await against(office, turned)).code, 0)
   const named = EQUAL.replace(HEAD, 'id;x,order,"paid, USD",got\n').replace(/^([A-C])/gm, '"multi\nline",$1')
@@ -143,7 +143,7 @@ X-1,1.50,0.00005000,,
   assert.deepEqual(told.without_id, { orders: 1, usd_amount: '5.00', btc_amount: '0.00010000' })
   const net = (side: 'ours' | 'theirs') => Number(told[side].usd_amount)
   assert.equal(told.difference.usd_amount, (net('ours') - net('theirs')).toFixed(2))
-  // The same as a table, and over a range that has the neighbours as well.
+  // A table holds the same findings, also over a range that includes the neighbouring months.
   const table = await office.tranche(`${MINE} --against ${join(office.folder, 'orders.csv')}`)
   assert.equal(table.code, 3)
   assert.match(table.out, /^WHAT +ORDER +LINE +OUR USD .* REMARK\n/)
@@ -368,7 +368,7 @@ test('an id that a spreadsheet changed is told beside the order that it was, wit
   )
   office.setClock(utc(2026, 10, 3))
   const rows = ids.map(([, order], n) => `"${order}",7.08,${btcAt(n)}`)
-  // The same amounts under another id, and a like id with other amounts.
+  // Equal amounts under another id, and a similar id with other amounts.
   const told = await against(
     office,
     `${HEAD}${[...rows, `X-7,7.08,${btcAt(0)}`, '0546,7.09,0.002'].join('\n')}\n`,

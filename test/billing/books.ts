@@ -1,5 +1,5 @@
-// What the billing tests stand on: a database whose months were written straight into it, sound enough to pass
-// `check`, and the command line run in this process with a clock the test sets.
+// The base of the billing tests: a database whose months are written straight into it, sound enough to pass `check`,
+// and the command line run in this process with a clock that the test sets.
 
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
@@ -28,7 +28,7 @@ export type Office = {
   /** Runs one command that must succeed, and answers its stdout. */
   read: (argv: string) => Promise<string>
   enter: (slug: string, environment: Environment, entries: Iterable<Entry>) => void
-  /** Pastes SQL, as somebody with a shell would. */
+  /** Runs SQL, as somebody with a shell would. */
   sql: (text: string) => void
 }
 
@@ -45,7 +45,7 @@ export async function openOffice(
   const file = join(folder, 'tranche.db')
   const { machine, setClock } = machineAt(now)
   let passedAt: Instant | null = null
-  // Cron is at work as well: a pass has seen the present before anybody asks for a report.
+  // Cron runs as well: a pass has seen the present before anybody requests a report.
   const tranche: Office['tranche'] = async (argv, terminals = []) => {
     if (passedAt !== null && passedAt !== machine.clock()) await runHere(['--db', file, 'tick'], { machine })
     passedAt &&= machine.clock()
@@ -79,7 +79,7 @@ function open<T>(file: string, work: (db: Database) => T): T {
   const db = openFile(file)
   try {
     db.pragma('busy_timeout = 5000')
-    // Speed only: the tests run `check` over what was written.
+    // For speed only: the tests run `check` over the written rows.
     db.pragma('foreign_keys = off')
     db.pragma('synchronous = off')
     db.pragma('cache_size = -262144')
@@ -92,7 +92,7 @@ function open<T>(file: string, work: (db: Database) => T): T {
 export type Entry = {
   user: string
   at: Instant
-  /** Without it the entry is a failure. */
+  /** Without it the entry is a failed execution. */
   usd?: string
   btc?: string
   price?: string
@@ -144,7 +144,7 @@ function openBook(
 ): Book {
   sql.user.run({ tenant, user, at })
   const userId = sql.findUser.get(tenant, user) as bigint
-  // A later call goes on with the plan in a window of its own.
+  // A later call continues the plan in a window of its own.
   const plan = (sql.findPlan.get(tenant, name) ?? sql.plan.get({ tenant, user: userId, name, at })) as bigint
   const start = (at - (written % 1000)) as Instant
   const window = sql.window.get({ plan, start, end: start + 1 }) as bigint
@@ -221,7 +221,7 @@ const prepare = (db: Database) => ({
   ),
 })
 
-/** An office with so many trades of March 2025, put in by SQL: their digests would not pass `check`. */
+/** An office with so many trades in March 2025, inserted by SQL: their digests would not pass `check`. */
 export async function openMarch(t: Parameters<typeof openOffice>[0], trades: number): Promise<Office> {
   const office = await openOffice(t, utc(2025, 2))
   const [start, end] = [utc(2025, 2), utc(2025, 2, 31)]
@@ -229,13 +229,13 @@ export async function openMarch(t: Parameters<typeof openOffice>[0], trades: num
     const tenantId = Number(tenantOf(db, { slug: 'acme', environment: 'live' }))
     addTrades(db, { tenantId, users: 50, plans: 50, trades, start, end })
   })
-  // Processes of their own live in the real present, and so does the office from now on.
+  // Other processes run in the real present, and so does the office from now on.
   office.setClock(presentMachine.clock())
   await office.read('tick')
   return office
 }
 
-// A month whose ids and reasons are what spreadsheets and careless CSV readers stumble over.
+// A month with ids and reasons that trip spreadsheets and careless CSV readers.
 
 export const NASTY = [
   'plain',
@@ -270,5 +270,5 @@ export async function openNasty(t: Parameters<typeof openOffice>[0]): Promise<Of
   return office
 }
 
-/** As a cell shows it: a text that a spreadsheet would take for a formula begins with an apostrophe. */
+/** The text of a cell: a text that a spreadsheet would take for a formula begins with an apostrophe. */
 export const defused = (text: string): string => (/^[=+\-@\t\r]/.test(text) ? `'${text}` : text)

@@ -18,7 +18,7 @@ const TRADES = ['billing', 'export', '--month', MONTH, '--report', 'trades']
 const strays = ({ folder }: Office): string[] =>
   readdirSync(folder).filter((name) => !/^tranche\.db(-wal|-shm|-tick|-owner)?$/.test(name))
 
-/** A shell, for what only a shell can set up; the program is "$@". */
+/** Runs a shell script; the program is "$@". */
 function bash(office: Office, script: string, argv: readonly string[]) {
   return new Promise<{ code: number; out: string; err: string }>((resolve) => {
     const args = ['-c', script, 'bash', ...PROGRAM, '--db', office.file, ...argv]
@@ -78,7 +78,7 @@ test('an export that is interrupted takes its unfinished file along; what SIGKIL
   const pid = await killed('SIGKILL')
   const [left = ''] = strays(office)
   assert.match(left, new RegExp(`^march\\.csv\\.partial-${pid}-[0-9a-f-]{36}$`))
-  // One of a process that is alive, and one that only looks like it: neither is ours to remove.
+  // A partial file of a live process, and a file that only looks like one: neither may be removed.
   const others = [`march.csv.partial-${process.pid}${left.slice(-37)}`, 'march.csv.partial-notes']
   for (const name of others) writeFileSync(join(office.folder, name), '')
   await office.read([...TRADES, ...output].join(' '))
@@ -93,7 +93,7 @@ test('an export that nobody reads on keeps no writer waiting and no log from bei
     stdio: ['ignore', 'pipe', 'inherit'],
   })
   t.after(() => child.kill('SIGKILL'))
-  // It has begun, and is now stopped by a pipe that is full.
+  // The export has begun, and now blocks on a full pipe.
   await once(child.stdout, 'readable')
 
   const writer = openFile(office.file)
@@ -103,7 +103,7 @@ test('an export that nobody reads on keeps no writer waiting and no log from bei
     writer.exec(`update partners set name = 'acme ${i}'`)
     await emptied(writer)
   }
-  // Later months and a replaced trade of none of them: the rest of the export is still that month.
+  // Later months, and a replaced trade of another month: the rest of the export is still that month.
   office.enter('acme', 'live', [{ user: 'new', at: utc(2025, 3), usd: '1.00' }])
 
   let text = ''
@@ -113,7 +113,7 @@ test('an export that nobody reads on keeps no writer waiting and no log from bei
   assert.equal(text.split('\r\n').length, 10_002)
 })
 
-/** Empties the log, as often as it takes while the export is still between two of its reads. */
+/** Truncates the log; tries until it succeeds while the export is between two of its reads. */
 async function emptied(writer: ReturnType<typeof openFile>): Promise<void> {
   for (let tries = 0; tries < 500; tries++) {
     const [{ busy, log } = { busy: 1n, log: 1n }] = writer.pragma('wal_checkpoint(truncate)') as {
@@ -132,7 +132,7 @@ const TRADES_OF_MARCH = ['billing', 'export', '--month', '2025-03', '--report', 
 
 test('twenty times the trades take no more memory', async (t) => {
   const peak = async (office: Office): Promise<number> => {
-    // Not what getrusage says: that counts the parent's memory from before exec as the child's.
+    // Not from getrusage: that counts the parent's memory from before exec as the child's.
     const tell = `import { readFileSync } from 'node:fs'
       process.on('exit', () => process.stderr.write(readFileSync('/proc/self/status')))`
     const env = { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(tell)}` }
@@ -146,9 +146,9 @@ test('twenty times the trades take no more memory', async (t) => {
   assert.ok(many < few * 1.2, `${few} KiB for 3,000 trades, ${many} KiB for 60,000`)
 })
 
-// Exports as Python's csv module reads them, in strict mode: a reader that is not ours.
+// Exports as Python's csv module reads them, in strict mode: an independent reader.
 
-/** Reads CSV with Python's csv module, in strict mode: a reader that is not ours. */
+/** Reads CSV with Python's csv module, in strict mode: an independent reader. */
 function readWithPython(text: string, encoding = 'utf-8'): Record<string, string>[] {
   const script = `import csv, io, json, sys
 text = sys.stdin.buffer.read().decode('${encoding}')
@@ -189,7 +189,7 @@ test('--bom begins with one byte order mark and changes nothing else', async (t)
   assert.match(err, /--bom goes with --format csv/)
 })
 
-// A month as a journal: hledger takes it, balanced, and its accounts hold what the statements say.
+// A month as a journal: hledger accepts it, balanced, and its accounts agree with the statements.
 
 const PARTY = { name: 'Acme', address: ['London'] }
 const ACCOUNTS = {
@@ -209,7 +209,7 @@ const SETTINGS = {
   accounts: ACCOUNTS,
 }
 
-/** Three partners, of which one owes nothing, over two months. */
+/** Three partners, one of whom owes nothing, over two months. */
 async function autumn(t: Parameters<typeof openOffice>[0]): Promise<Office> {
   const office = await openOffice(t, utc(2026, 7), ['acme', 'bolt', 'idle'])
   await office.read('tier set starter --per-active-user-usd 0.40 --monthly-minimum-usd 25.00 --from 2026-10')

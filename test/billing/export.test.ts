@@ -55,7 +55,7 @@ test('columns, their order and the names in JSON are frozen', async (t) => {
     assert.ok(rows.length > 0)
     for (const row of rows) assert.equal(Object.keys(row).join(','), COLUMNS[report])
   }
-  // Every report there is: one that a new version joins has its columns here as well.
+  // Every report: one that a new version adds needs its columns here as well.
   assert.deepEqual(
     Object.entries(EXPORTS).map(([report, { columns }]) => [report, csvHeader(columns).trimEnd()]),
     Object.entries(COLUMNS),
@@ -214,7 +214,7 @@ test('a name that somebody takes meanwhile is not overwritten', async (t) => {
   const office = await openNasty(t)
   const file = `${office.folder}/raced.csv`
   const run = office.tranche(`billing export --month 2026-01 --report trades --output ${file}`)
-  // Once the file aside is there, the command has looked and found the name free.
+  // Once the partial file exists, the command has looked and found the name free.
   while (!foreign(office).some((name) => name.startsWith('raced.csv.'))) await setImmediate()
   writeFileSync(file, 'theirs')
   const { code } = await run
@@ -239,7 +239,7 @@ test('a place that cannot be written says so and leaves nothing behind', async (
     assert.deepEqual([code, err], [expected, `error: ${office.folder} is a folder: name a file in it.\n`])
   }
   assert.deepEqual(foreign(office), [])
-  // Of the kind of /dev/stdout, where stdout is a terminal, and where it is a file.
+  // A link like /dev/stdout, where stdout is a terminal, and where it is a file.
   symlinkSync('/dev/null', `${office.folder}/device`)
   const descriptor = openSync(`${office.folder}/stdout.txt`, 'w')
   symlinkSync(`/proc/self/fd/${descriptor}`, `${office.folder}/descriptor`)
@@ -254,7 +254,7 @@ test('a place that cannot be written says so and leaves nothing behind', async (
   assert.deepEqual(foreign(office).sort(), ['descriptor', 'device', 'stdout.txt'])
 })
 
-/** What is in the folder beside the database. */
+/** The files in the folder beside the database. */
 const foreign = ({ folder }: Office): string[] =>
   readdirSync(folder).filter((name) => !name.startsWith('tranche.db'))
 

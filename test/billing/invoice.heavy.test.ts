@@ -1,4 +1,4 @@
-// The invoice in a real browser: it fits its page, prints on A4, stays light, and asks nobody for anything.
+// The invoice in a real browser: it fits its page, prints on A4, stays light, and sends no requests.
 
 import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
@@ -54,7 +54,7 @@ async function twoMonths(t: Parameters<typeof openOffice>[0]): Promise<Office> {
   return office
 }
 
-/** How many pages a PDF of Chromium's has, and the size of each in whole points. */
+/** The size of each page of a Chromium PDF, in whole points. */
 function pagesOf(pdf: string): number[][] {
   const boxes = [...pdf.matchAll(/\/MediaBox \[0 0 ([\d.]+) ([\d.]+)\]/g)]
   assert.equal(boxes.length, [...pdf.matchAll(/\/Type \/Page\b/g)].length)

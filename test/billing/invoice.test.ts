@@ -1,5 +1,5 @@
-// Invoices before they are issued: the same bytes forever, an arithmetic that adds up, their page, and settings whose
-// faults are named.
+// Invoices before they are issued: the same bytes forever, sums that add up, their page, and settings whose faults are
+// named.
 
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
@@ -22,7 +22,7 @@ type Json = Record<string, unknown> & {
 const PARTY = { name: 'Acme Ltd', address: ['1 High Street', 'London'] }
 const SETTINGS = { issuer: { name: 'Issuer GmbH', address: ['Berlin'] }, partners: { acme: PARTY } }
 
-/** acme's October with two trades and, if asked for, adjustments: of what trade to which dollars, and why. */
+/** acme's October with two trades and, if requested, adjustments: which trade, its new dollars, and the reason. */
 async function october(
   t: Parameters<typeof openOffice>[0],
   adjustments: [trade: number, usd: string, reason: string][] = [],
@@ -209,7 +209,7 @@ test('a month that is not over is provisional, everywhere, and has no checksum',
     assert.match(out, /recorded until 2026-11-15T00:00:00\.000Z/)
     assert.match(err, /2026-11 is not over yet/)
   }
-  // Of a month that lies ahead there is no instant until which anything was recorded.
+  // A future month has no instant until which it is recorded.
   const { out } = await office.tranche('billing invoice --partner acme --month 2026-12')
   assert.match(out, /2026-12 can still change\. Nothing of it is recorded yet\./)
   assert.doesNotMatch(await office.read('billing invoice --partner acme --month 2026-10'), /[Pp]rovisional/)
@@ -302,7 +302,7 @@ test('there is no invoice of nobody, of a month before, or of a test environment
   assert.equal((await invoiceOf(office)).volume_usd, '2345.52', 'no test trade is in it')
 })
 
-// An invoice as its customer reads it: each line of one order, money in cents that add up, nothing for the operator,
+// An invoice as its customer reads it: each line of one order, amounts in cents that add up, nothing for the operator,
 // and nothing to pay while the month can change.
 
 const TERMS = 'Please pay within 14 days.'
@@ -314,7 +314,7 @@ const PAGE_SETTINGS = {
 
 const order = (id: string, usd: string, btc: string) => ({ ...fill(id, usd), btc_amount: btc })
 
-/** Of two orders of one instruction, one accepted late; of one that failed and had filled; of one adjusted twice. */
+/** Two orders of one instruction, one accepted late; one order that failed and had filled; one adjusted twice. */
 async function january(t: TestContext): Promise<Service> {
   const service = await startService(t, { environment: 'live' })
   const [two = '', failed = '', twice = ''] = (await sendFirst(service, ['p', 'q', 'r'])).values()
@@ -330,12 +330,12 @@ async function january(t: TestContext): Promise<Service> {
   await succeed(service, 'POST', confirmPath(twice), order('two-1', '10.00', '0.0002'))
   await adjust(twice, '9.505', '0.00019', 'a first try')
   await adjust(twice, '9.005', '0.00018', 'the venue filled 9.00')
-  // What an operator says after a further purchase is of both orders in one sum.
+  // After a further purchase, an operator reports both orders in one sum.
   await adjust(two, '520.00', '0.0026', 'both by the statement of the venue')
   return service
 }
 
-/** The settings of every invoice here, in a folder that outlives no test. */
+/** The settings of every invoice here, in a folder that is removed after the test. */
 const settings = (t: TestContext): string => {
   const file = join(temporaryFolder(t), 'billing.json')
   writeFileSync(file, JSON.stringify(PAGE_SETTINGS))
@@ -425,7 +425,7 @@ test('every amount of money has two decimals, and the sums add up', async (t) =>
   assert.match(md, /Fractions of a cent in trades are cut off on this page/)
   const html = await invoice(t, service, 'html')
   for (const text of [md, html]) assert.deepEqual(text.match(/\d\.\d{3,} USD/g), null)
-  // A month of whole centsOf needs no word about them.
+  // A month in whole cents needs no note about them.
   const plain = await startService(t, { environment: 'live' })
   const [id = ''] = (await sendFirst(plain, ['p'])).values()
   await succeed(plain, 'POST', confirmPath(id), fill('o1', '9.00'))

@@ -1,4 +1,4 @@
-// Invoices that are issued: numbers, tax, what the law of the issuer asks for, credit notes, and the index of all.
+// Issued invoices: numbers, tax, particulars that the issuer's law requires, credit notes, and the index of all.
 
 import assert from 'node:assert/strict'
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -32,7 +32,7 @@ const SETTINGS = {
   },
 }
 
-/** Four partners with an October, of which one owes nothing, seen from November. */
+/** Four partners with an October, one of whom owes nothing, seen from November. */
 async function november(t: Parameters<typeof openOffice>[0]): Promise<Office> {
   const office = await openOffice(t, utc(2026, 8), ['acme', 'bolt', 'core', 'idle'])
   for (const [slug, dollars] of [
@@ -111,7 +111,7 @@ test('numbers are given to a month once, in the order of the partners, and print
   assert.match(reversed, /VAT number NL 0012\.34567\.B01/)
   assert.doesNotMatch(reversed, /\| VAT \|/)
   assert.match(await office.read('billing invoice --number R-2026-0003 --format md'), /Not subject to VAT\./)
-  // Years later, with other settings, or none: the page is what it was.
+  // Years later, with other settings or none, the page is unchanged.
   office.setClock(utc(2029, 1))
   const changed = fileOf(office, {
     issuer: { ...ISSUER, name: 'Other', tax_id: 'DE 9', due_days: 3 },
@@ -224,7 +224,7 @@ test('a credit note names the invoice that it corrects, and an index has both, b
       5,
       /R-2026-0001 can be credited with 0\.01 to 3320\.98, what earlier credit notes/,
     ],
-    // As by somebody whom the answer has not reached.
+    // A repeated request, as after a lost answer.
     [
       'R-2026-0001',
       '1000.01',
@@ -299,7 +299,7 @@ test('what a correction gives back in the present month is not credited as well'
   const warned = `Corrections of purchases of 2026-10 have lowered the volume of 2026-11 by ${less} USD, and so its fee: credit nothing for them, or it is given back twice.`
   assert.deepEqual(JSON.parse((await credit('1.00', '--json ')).out).warnings, [warned])
   assert.ok((await credit('2.00')).err.includes(`warning: ${warned}\n`))
-  // One that raises a volume gives nothing back.
+  // An adjustment that raises the volume comes without the advice to credit nothing.
   office.setClock(utc(2026, 11, 5))
   assert.match(
     await adjust(spent, '0.1'),
@@ -384,7 +384,7 @@ test('what is missing for an invoice is said before a number is given', async (t
     assert.match(err, message)
   }
   assert.deepEqual([(await issue(SETTINGS, '2026-11')).code, await rowsOf(office, 'billing issued')], [5, []])
-  // Outside the EU nothing is asked for but the country.
+  // Outside the EU only the country is required.
   const swiss = { ...untaxed, country: 'CH' }
   assert.equal((await issue({ issuer: swiss, partners: { ...partners, acme } })).code, 0)
 })

@@ -1,4 +1,4 @@
-// Months over a year: those that are over never change by a byte, all reports agree, and tampering is found.
+// Months over a year: months that are over never change by a byte, all reports agree, and tampering is found.
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
@@ -34,7 +34,7 @@ async function exportAll(service: Service, month = '2026-01'): Promise<Record<st
   return all
 }
 
-/** Of each report the bytes that finance files. */
+/** The bytes of each report that finance files. */
 async function exportFiled(service: Service): Promise<Record<string, string>> {
   const filed: Record<string, string> = {}
   for (const form of FORMS)
@@ -54,7 +54,7 @@ async function fireAndPoll(service: Service, key: string): Promise<[plan: string
 const confirm = (service: Service, key: string, id: string, body: unknown) =>
   service.call('POST', confirmPath(id), body, { key })
 
-/** January: three users, a fill each, and executions of all three still out when the month ends. */
+/** January: three users, a fill each, and executions of all three still pending when the month ends. */
 async function january(service: Service) {
   const key = await service.issueKey('acme', 'live')
   for (const id of ['u1', 'u2', 'u3']) {
@@ -148,7 +148,7 @@ test('a reset of a test environment changes no byte of what finance has filed', 
 const PARTNERS = ['acme', 'bolt']
 const MONTHS = Array.from({ length: 12 }, (_, i) => `2026-${String(i + 1).padStart(2, '0')}`)
 
-/** The same trades for the same seed (Park and Miller's generator). */
+/** Equal trades for equal seeds (Park and Miller's generator). */
 function* year(seed: number, trades: number): Generator<Entry> {
   let state = seed
   const below = (limit: number): number => {

@@ -1,4 +1,4 @@
-// Which month a trade belongs to, months with little or nothing in them, and several months in one report.
+// The months that trades belong to, months with little or nothing in them, and several months in one report.
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
@@ -153,7 +153,7 @@ test('environments and partners are kept apart', async (t) => {
     ['bolt', 'live', '4.00'],
     ['bolt', 'test', '8.00'],
   ] as const
-  // The same names everywhere: only the tenant tells them apart.
+  // Equal names everywhere: only the tenant tells them apart.
   for (const [slug, environment, usd] of places)
     office.enter(slug, environment, [{ user: 'u', at: utc(2026, 0, 9), usd, order: 'o', btc: '0.00001000' }])
   office.setClock(utc(2026, 1))
@@ -293,7 +293,7 @@ test('show says for several months what it says of each, and adds them up', asyn
   assert.deepEqual(rows, single)
   const table = await office.read('billing show --from 2026-11')
   assert.match(table, /^2026-11 to 2027-02, so far, until 2027-02-10T/)
-  // Each partner's total, and that of all.
+  // Each partner's total, and the grand total.
   const totals = table.split('\n').filter((line) => line.startsWith('TOTAL'))
   assert.deepEqual(
     totals.map((line) => line.split(/ {2,}/).slice(0, 5)),
@@ -327,7 +327,7 @@ test('the adjustments of a range are one table, each with its month', async (t) 
     rows.map((row) => row.slice(0, 7)),
     ['2027-02', '2027-03'],
   )
-  // One table: what is under a title begins, or ends, where the title does.
+  // A single table: the cells of a column begin, or end, where its title does.
   const at = titles.indexOf('EXECUTION')
   for (const row of rows) assert.equal(row.slice(at, at + 5), 'exec_', table)
   const end = titles.indexOf('USD') + 3
@@ -381,7 +381,7 @@ test('reconcile proves a range month by month, and adds it up', async (t) => {
   assert.equal(found.code, 3)
   const { ok, findings } = JSON.parse(found.out)
   assert.equal(ok, false)
-  // What concerns the whole file is said once, not once a month.
+  // A finding about the whole file is reported once, not once a month.
   assert.equal(findings.filter(({ kind }: Row) => kind === 'trade_changed').length, 1)
   assert.equal((await office.tranche('billing reconcile --from 2026-11 --to 2027-01')).code, 3)
   for (const wrong of ['--month 2026-12 --from 2026-11', '--to 2026-12'])
@@ -430,7 +430,7 @@ test('a report of all test environments says which sandboxes are ahead, and wher
   for (const argv of ['show', 'show --env test --partner acme', 'show --env test --partner bolt'])
     assert.doesNotMatch((await office.tranche(`billing ${argv}`)).err, /ahead/, argv)
   assert.match(await office.read('billing show --env test --partner acme'), /^2026-11, so far/)
-  // A month that was over before the sandbox went ahead is whole.
+  // A month that was over before the sandbox's clock advanced is whole.
   assert.doesNotMatch((await office.tranche('billing export --month 2026-09 --env test')).err, /ahead/)
 })
 
@@ -482,7 +482,7 @@ test('the partners report adds the months of each partner up, exactly', async (t
   assert.deepEqual(
     rows.map((row: Row) => [row.partner_slug, row.from_month, row.to_month, row.final, row.total_fee_usd]),
     [
-      // By slug, whenever each of them came; each from its first month on.
+      // By slug, regardless of when each was created; each from its first month on.
       ['acme', '2026-05', '2026-07', false, '3519.98'],
       ['bolt', '2026-03', '2026-07', false, '57.43'],
       ['late-leaver', '2026-03', '2026-07', false, '29.97'],
@@ -518,7 +518,7 @@ test('the partners report adds the months of each partner up, exactly', async (t
   assert.match(closed, /^bolt,live,2026-03,2026-06,USD,true,true,3,3,/m)
   assert.match(closed, /^TOTAL,,,,,,,4,4,/m)
 
-  // The same on the screen, and as JSON; what is not final is said.
+  // The screen and the JSON agree; months that are not final are marked.
   const shown = await office.tranche('billing show --year 2026 --by partner')
   assert.match(shown.out, /^2026-01 to 2026-07, so far, until /)
   assert.match(shown.out, /^bolt live +2026-03 +2026-07 +3 .* 57\.43$/m)

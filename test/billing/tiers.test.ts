@@ -1,4 +1,4 @@
-// Tiers and overrides from the shell, and the proof that each month is charged by what they lead to.
+// Tiers and overrides from the shell, and the proof that each month is charged accordingly.
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
@@ -23,7 +23,7 @@ import { tier } from '../support/samples.ts'
 import { fill, type Service, startService } from '../support/service.ts'
 import { type Office, openOffice, utc } from './books.ts'
 
-/** Volume of 2,000,000.00 in each of the first months of 2026, and a little of it on the test side. */
+/** Volume of 2,000,000.00 in each of the first months of 2026, and a little of it in the test environment. */
 async function withVolume(t: Parameters<typeof openOffice>[0]): Promise<Office> {
   const office = await openOffice(t, utc(2026, 0))
   for (const month of [0, 1, 2, 3])
@@ -241,7 +241,7 @@ test('the minimum is charged from the month the partner was created in, to the p
   ])
 })
 
-// A month is charged by the tier and at the fee that the stored tiers lead to, and reconcile proves it in a second way.
+// A month is charged by the tier and at the fee of the stored tiers, and reconcile proves it in a second way.
 
 const DAY = 86_400_000
 const LIVE = { slug: null, environment: 'live' } as const

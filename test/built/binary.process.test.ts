@@ -1,4 +1,4 @@
-// The executable, run as on a machine that has nothing, and what a start of it costs.
+// The executable, run as on a bare machine, and the cost of its start.
 
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
@@ -25,7 +25,7 @@ import { runHere } from '../support/service.ts'
 import { canBeOthers } from '../support/tools.ts'
 import { measure } from '../support/within.ts'
 
-/** Nothing at all: not even the cache that other tests share. */
+/** No environment at all: not even the cache that other tests share. */
 const BARE = { TRANCHE_CACHE: undefined }
 const CREATE = ['partner', 'create', 'acme', '--name', 'Acme']
 
@@ -56,7 +56,7 @@ suite('binary', { concurrency: 2 }, () => {
     }
     const ran = await finish(t, ['version'], { cwd, env })
     assert.deepEqual(ran, { code: 0, out: `${VERSION}\n`, err: '' })
-    // Nor does a version need anything: no database, no addon.
+    // A version needs nothing either: no database, no addon.
     assert.deepEqual(readdirSync(cwd), [])
   })
 
@@ -124,7 +124,7 @@ suite('binary', { concurrency: 2 }, () => {
     })
   }
 
-  // sudo as many set it up keeps the HOME of its caller.
+  // As many configure it, sudo passes on the HOME of its caller.
   if (canBeOthers()) {
     test('nothing is written into the home of another user', async (t) => {
       const cwd = temporaryFolder(t)
@@ -166,8 +166,8 @@ async function withCache(t: TestContext) {
   return { cwd, cache, create }
 }
 
-// What a start of the executable costs, as a multiple of the least that Node takes: of `node -e 0`. A pass from cron is
-// a start a minute, and an operator's command is one as well.
+// The cost of a start of the executable, as a multiple of `node -e 0`, the least that Node takes. Cron's pass starts it
+// once a minute, and each operator's command does too.
 
 const ROUNDS = 7
 const LIMITS = { version: 3, 'idle tick': 4 }
@@ -182,7 +182,7 @@ suite('start-up', () => {
       assert.equal(status, 0, String(stderr))
       return performance.now() - started
     }
-    // The first start of all makes the database and unpacks the addon.
+    // The first start makes the database and unpacks the addon.
     run(EXECUTABLE, ['migrate'])
     const starts = {
       node: () => run(process.execPath, ['-e', '0']),
@@ -194,7 +194,7 @@ suite('start-up', () => {
     const slow = (ratios: Ratios) => names.filter((name) => ratios[name] > LIMITS[name])
     const series = async (): Promise<Ratios> => {
       const took = { node: [] as number[], version: [] as number[], 'idle tick': [] as number[] }
-      // In turn, so that a busy moment of the machine is everybody's.
+      // In turns, so that a busy moment of the machine affects all of them.
       for (let round = 0; round < ROUNDS; round++) {
         took.node.push(starts.node())
         for (const name of names) took[name].push(starts[name]())

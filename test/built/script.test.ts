@@ -1,4 +1,4 @@
-// What the executable is built from: scripts without remarks, and packages that the lock file knows by their hash.
+// The sources of the executable: scripts without comments, and packages whose hashes the lock file has.
 
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
@@ -30,12 +30,12 @@ test('a script is ASCII without remarks, and does the same', async (t) => {
   assert.throws(namedFunction, (error: Error) => error.stack?.includes('namedFunction') === true)
 })
 
-// The lock file: nothing is installed that it does not know by its hash, and no package runs a script on installation.
+// The lock file: nothing is installed without a known hash, and no package runs a script on installation.
 
 const ROOT = join(import.meta.dirname, '../..')
 const read = (file: string): string => readFileSync(join(ROOT, file), 'utf8')
 type Entry = { integrity?: string; link?: boolean; inBundle?: boolean; version?: string }
-/** The second one is of what a heavy test installs. */
+/** The second one is for the packages that a heavy test installs. */
 const LOCKS = ['package-lock.json', 'fixtures/generators/package-lock.json']
 
 test('every package is locked by version and SHA-512, or comes inside one that is', () => {

@@ -1,5 +1,5 @@
-// What an operator changes is in the audit log: every command there is either adds a line to it, or is named here as
-// one that changes nothing of a partner, a key, a tier, an execution or a plan.
+// The audit log has every change of an operator: each command either adds a line to it, or is listed here because it
+// changes no partner, key, tier, execution or plan.
 
 import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
@@ -12,7 +12,7 @@ import { commandTree, fill, openShell, PLAN, type Shell, succeed, USER } from '.
 type Scene = {
   shell: Shell
   keyId: string
-  /** Executions by what became of them. */
+  /** Executions by their outcome. */
   pending: string
   filled: string
   lateToAccept: string
@@ -34,7 +34,7 @@ async function invoices(shell: Shell): Promise<string[]> {
   return ['--settings', file]
 }
 
-/** Each does what it says once, in this order. */
+/** Each does its work once, in this order. */
 const AUDITED: Row[] = [
   ['partner create', () => ['beta', '--name', 'Beta']],
   ['partner hold', () => ['beta']],
@@ -76,8 +76,8 @@ const AUDITED: Row[] = [
 const ABOUT_ALL = ['freeze', 'resume']
 
 /**
- * They show, check, copy, serve or buy; init runs commands that are audited themselves. Prices given by hand are in the
- * price history, with where they came from.
+ * They show, check, copy, serve or buy; init runs commands that are audited themselves. Prices given on the command
+ * line are in the price history, with their source.
  */
 const OTHERS = [
   'audit',
@@ -156,7 +156,7 @@ async function stage(shell: Shell): Promise<Scene> {
   for (const plan of ['filled', 'accepted', 'dismissed'])
     confirmed.push((await call(test.key, `executions/${idOf(plan)}/confirm`, fill(plan, '10.00'))).status)
   assert.deepEqual(confirmed, [200, 409, 409])
-  // A clock ahead rolls a window into the future, and is set right.
+  // A clock that is ahead rolls a window into the future, and is set right.
   assert.equal((await call(live.key, 'plans', PLAN)).status, 200)
   await succeed(shell, 'tick', '--price', '60000')
   shell.advance(3 * DAY_MS)

@@ -1,5 +1,5 @@
-// The backtest on paper and in a shell: its chart, which is well-formed, self-contained and says what the report says,
-// and its command.
+// The backtest on paper and in a shell: its chart, which is well-formed, self-contained and agrees with the report, and
+// its command.
 
 import assert from 'node:assert/strict'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -31,7 +31,7 @@ const runsOf = (history: History, frequencies: readonly Frequency[] = FREQUENCIE
     return { windows, report: reportOf(windows, { file, history, costs: FREE }) }
   })
 
-/** Reads XML as strictly as needed here: tags that nest, quoted attributes, escaped text. Answers the texts. */
+/** Reads XML as strictly as needed here: nested tags, quoted attributes, escaped text. Answers the texts. */
 function textsOf(xml: string): string[] {
   const open: string[] = []
   const texts: string[] = []
@@ -86,7 +86,7 @@ describe('the drawing of', () => {
       const texts = textsOf(svg)
       assert.match(svg, /^<svg role="img" [^>]*width="960" [^>]*xmlns="http:\/\/www.w3.org\/2000\/svg"/)
       assert.doesNotMatch(svg, /NaN|Infinity|undefined|null/)
-      // Nothing is fetched, nothing runs.
+      // The chart fetches nothing and runs nothing.
       assert.doesNotMatch(svg, /href|url\(|<script|<image|<style|@import| on[a-z]+="|zr\d/)
       assert.ok(
         texts.some((one) =>
@@ -184,7 +184,7 @@ describe('every word is on the page, and no two are in one place:', () => {
 
 type Words = { words: string; left: number; right: number; y: number }
 
-/** An average letter of a wide font takes 0.55 of its size. */
+/** An average letter of a wide font is 0.55 of its size wide. */
 function wordsIn(svg: string): Words[] {
   const attribute = (tag: string, name: string): string =>
     new RegExp(`[ ;"]${name}[=:]"?([^";]*)`).exec(tag)?.[1] ?? ''
@@ -204,7 +204,7 @@ test('every mean is on the axis, at its place, with the name of its row', () => 
   const { mean_bp, baselines, starts, drift_bp } = run.report
   assert.ok(starts && Number.isFinite(drift_bp))
   const means = [mean_bp, baselines.clock.mean_bp, baselines.dca.mean_bp, baselines.lump.mean_bp]
-  // Circles of the panel of means, from above: four ways of buying, and then the ring of the drift.
+  // Circles of the panel of means, from the top: four ways of buying, and then the ring of the drift.
   const circles = [
     ...svg.matchAll(
       /<path d="M1 0A1 1 0 1 1 1 -0.1[^>]*matrix\(5,0,0,5,([\d.]+),([\d.]+)\)" fill="#12507b"/g,
@@ -323,7 +323,7 @@ describe('--json', () => {
     const policy = await mean()
     assert.equal(await mean('--tranches', '6'), policy)
     assert.notEqual(await mean('--tranches', '3'), policy)
-    // One tranche fires at the first price: that is the lump.
+    // A single tranche fires at the first price: it equals the lump sum.
     const { baselines } = JSON.parse((await backtest('--frequency', 'daily', '--json')).out)
     assert.ok(Math.abs((await mean('--tranches', '1')) - baselines.lump.mean_bp) < 40)
     for (const wrong of ['0', '1001', '2.5', 'six'])

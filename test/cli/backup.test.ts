@@ -1,4 +1,4 @@
-// backup into a folder: dated names, older ones removed once the new one is there, and a monitor that is told.
+// Backups into a folder: dated names, older ones removed once the new one is complete, and a monitor that is notified.
 
 import assert from 'node:assert/strict'
 import { mkdirSync, readdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
@@ -22,7 +22,7 @@ async function setUp(t: Parameters<typeof temporaryFolder>[0]) {
   return { folder, file, backups, machine, setClock, backup, names: () => readdirSync(backups).sort() }
 }
 
-/** Leaves none of the names free that a backup at the beginning of a day tries. */
+/** Takes every name that a backup at the beginning of a day tries. */
 function takeNames(backups: string, day: string): void {
   const taken = readdirSync(backups)
   for (let second = 0; second < 10; second++) {
@@ -39,7 +39,7 @@ test('in a folder a backup is named by its time, and is a whole database', async
   assert.equal(name, 'tranche-20260105T000000Z.db')
   assert.equal(JSON.parse(done.out).file, join(backups, name))
   assert.equal((await runHere(['--db', join(backups, name), 'check'], { machine })).code, 0)
-  // Within the same second it takes the next free name, whatever has the others, and replaces none.
+  // Within the same second it takes the next free name, whatever occupies the others, and replaces none.
   symlinkSync(join(folder, 'nowhere'), join(backups, 'tranche-20260105T000001Z.db'))
   assert.equal((await backup(backups, '--keep', '9')).code, 0)
   assert.equal((await backup(backups, '--force')).code, 0)
@@ -47,7 +47,7 @@ test('in a folder a backup is named by its time, and is a whole database', async
     names(),
     [0, 1, 2, 3].map((second) => `tranche-20260105T00000${second}Z.db`),
   )
-  // Two at once as well.
+  // Two concurrent backups do so as well.
   const both = await Promise.all([backup(backups), backup(backups)])
   assert.deepEqual([both.map(({ code }) => code), names().length], [[0, 0], 6])
   takeNames(backups, '20260105')
@@ -76,14 +76,14 @@ test('--keep removes the oldest of its own, and nothing else, once the new one i
   }
   const own = ['tranche-20260107T000000Z.db', 'tranche-20260108T000000Z.db', 'tranche-20260109T000000Z.db']
   assert.deepEqual(names(), [...kept, ...own].sort())
-  // A clock that has gone back does not make the new one the oldest.
+  // A clock that was set back does not make the new backup the oldest.
   setClock(plus(T0, -DAY_MS))
   assert.equal((await backup(backups, '--keep', '1')).code, 0)
   assert.deepEqual(names(), [...kept, 'tranche-20260104T000000Z.db'].sort())
-  // Nor does the next one within the same second.
+  // Nor does it for the next backup within the same second.
   assert.equal((await backup(backups, '--keep', '1')).code, 0)
   assert.deepEqual(names(), [...kept, 'tranche-20260104T000001Z.db'].sort())
-  // One that fails removes nothing.
+  // A failed backup removes nothing.
   setClock(T0)
   takeNames(backups, '20260105')
   const before = names()
@@ -131,7 +131,7 @@ test('status remembers how the backups of a job went, with a command that mends 
   setClock(plus(T0, 3 * DAY_MS))
   assert.equal((await backup(backups, '--keep', '2')).code, 0)
   assert.doesNotMatch((await runHere(['--db', file, 'status'], { machine })).out, /backup_/)
-  // Its file is gone, or nothing is left of it; a folder that cannot be seen tells nothing.
+  // Its file is missing or empty; an unreadable folder proves nothing.
   const last = join(backups, 'tranche-20260108T000000Z.db')
   const findings = async () => {
     const { out } = await runHere(['--db', file, '--json', 'status'], { machine })
@@ -146,7 +146,7 @@ test('status remembers how the backups of a job went, with a command that mends 
   renameSync(backups, `${backups}.away`)
   assert.deepEqual(await findings(), [])
   renameSync(`${backups}.away`, backups)
-  // One elsewhere is no substitute.
+  // A backup elsewhere is no substitute.
   rmSync(last)
   assert.equal((await backup(join(folder, 'tranche-20260108T000000Z.db'))).code, 0)
   assert.deepEqual(await findings(), ['backup_missing'])
@@ -159,7 +159,7 @@ test('status remembers how the backups of a job went, with a command that mends 
 test('a job whose folder is gone is remembered, with a command that mends it once the folder is there', async (t) => {
   const { folder, file, backup, machine } = await setUp(t)
   const status = async () => (await runHere(['--db', file, 'status'], { machine })).out
-  // A name with what parts the folder from the reason.
+  // A name that contains the separator of folder and reason.
   const gone = join(folder, 'of: "acme"')
   for (const place of [gone, `${gone}/`]) {
     const failed = await backup(place, '--keep', '3')
@@ -168,7 +168,7 @@ test('a job whose folder is gone is remembered, with a command that mends it onc
     const { out } = await runHere(['--db', file, '--json', 'status'], { machine })
     const { mend } = JSON.parse(out).findings.find(({ kind }: { kind: string }) => kind === 'backup_missing')
     assert.match(mend, / backup '[^']*of: "acme"\/'$/)
-    // It makes no file of the name of the folder.
+    // It makes no file with the name of the folder.
     const mended = () => backup(mend.slice(mend.indexOf(" '") + 2, -1))
     assert.equal((await mended()).code, 4)
     mkdirSync(gone)

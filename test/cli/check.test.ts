@@ -1,4 +1,4 @@
-// What check finds and warns of: each thing is brought about, seen with the command that mends it, mended, and gone.
+// Findings and warnings of check: each is brought about, seen with the command that mends it, mended, and gone.
 
 import assert from 'node:assert/strict'
 import {
@@ -34,12 +34,12 @@ import {
 
 const WINDOW = 'acme test plan p1 window 2026-01-05T00:00:00.000Z'
 
-/** Of an adjustment of the fill, which triggers keep as it is. */
+/** For an adjustment of the fill, which triggers protect. */
 const ADJUSTED = 'drop trigger adjustments_keep; drop trigger adjustments_stay;'
 const CORRECTION = ['--usd', '5', '--btc', '0.00008333', '--reason', 'wrong']
 const ADJUSTMENT = 'adjustment 1'
 
-/** What is done to the file, and what check must say: the kind of finding and the row. E is the filled execution. */
+/** The change to the file, and the expected findings by kind and row. E is the filled execution. */
 const FAULTS: Record<string, { sql: string; found: [kind: string, subject: string][] }> = {
   'an adjustment of other dollars': {
     sql: `${ADJUSTED} update adjustments set usd_amount = -1`,
@@ -178,7 +178,7 @@ const FAULTS: Record<string, { sql: string; found: [kind: string, subject: strin
     ],
   },
   'a user disabled by hand': {
-    // An earlier stop of the user has ended: nothing is under way that would still stop the plan.
+    // An earlier stop of the user has ended: nothing pending would still stop the plan.
     sql: `update users set status = 'disabled';
       insert into stops (user_id, tenant_id, begun_at, ended_at) select user_id, tenant_id, 1, 2 from users`,
     found: [
@@ -282,7 +282,7 @@ type Planted = { level: string; kind: string; subject: string; message: string; 
 type Traded = { copy: string; filled: string; open: string; laterMs: number }
 let traded: Promise<Traded> | undefined
 
-/** One plan with a filled execution and one that is delivered and still open; made once, and copied for each test. */
+/** A plan with a filled execution and a delivered one that is still open; made once, and copied for each test. */
 async function withTrade(t: TestContext): Promise<{ shell: Shell; filled: string; open: string }> {
   traded ??= trade(t)
   const { copy, laterMs, ...executions } = await traded
@@ -339,7 +339,7 @@ function tamper(shell: Shell, sql: string): void {
   const db = new SQLite(shell.file)
   db.pragma('foreign_keys = off')
   db.pragma('ignore_check_constraints = on')
-  // Triggers that are in the way are put back.
+  // Triggers in the way are restored.
   const triggers = "select sql from sqlite_schema where type = 'trigger'"
   const before = db.prepare(triggers).pluck().all() as string[]
   db.exec(sql)
@@ -364,11 +364,11 @@ function damagePage(shell: Shell, name: string, damage: (page: Buffer) => void):
   closeSync(file)
 }
 
-// What check warns of: each thing is brought about, seen with the command that mends it, mended, and gone.
+// Warnings of check: each is brought about, seen with the command that mends it, mended, and gone.
 
 const DAY = 86_400_000
 
-/** Without what is said of a partner that fetches nothing, which most of these tests have. */
+/** Without the warnings about a partner that fetches nothing, which most of these tests have. */
 const exceptSilence = async (shell: Shell): Promise<Finding[]> =>
   (await warningsOf(shell)).filter(({ kind }) => !['partner_silent', 'executions_stuck'].includes(kind))
 
@@ -394,7 +394,7 @@ test('a key that ends within 14 days, until its partner has gone over to another
   await shell.call('GET', '/partner/v1/me', old.key)
   const { out } = await shell.tranche(['key', 'rotate', old.key_id, '--overlap', '10d', '--json'])
   await shell.tranche(['key', 'list', 'acme'])
-  // The new one exists, and nobody uses it yet. Another rotation would make a third key that ends with the first.
+  // The new key exists, and nobody uses it yet. Another rotation would make a third key that ends with the first.
   assert.deepEqual(await onlyWarning(shell), [...warning.slice(0, 2), 'tranche key list acme'])
   assert.match((await warningsOf(shell))[0]?.message ?? '', /, and its successor is not in use/)
   const again = await shell.tranche(['key', 'rotate', old.key_id])
@@ -403,7 +403,7 @@ test('a key that ends within 14 days, until its partner has gone over to another
   shell.advance(2 * 3_600_000)
   const { key_id: next, key } = JSON.parse(out)
   await shell.call('GET', '/partner/v1/me', key)
-  // Its use is noted beside the answer, a moment later perhaps.
+  // Its use is recorded concurrently with the answer, perhaps a moment later.
   const isOfNext = ({ subject }: { subject: string }) => subject === `acme live key ${next}`
   const isUsed = async () => {
     const keys = JSON.parse((await shell.tranche(['key', 'list', 'acme', '--json'])).out)
@@ -447,7 +447,7 @@ test('a webhook that fails, and one that is paused for it, with the reason', asy
 
 test('windows that ended with money unspent, for seven days', async (t) => {
   const { shell } = await withPlan(t, "it's p1")
-  // The first tranche is never fetched; the rest of the first day is slept through.
+  // The first tranche is never fetched; nothing runs for the rest of the first day.
   shell.advance(2 * DAY)
   await ticks(shell, 1)
   const [kind, subject, mend] = await onlyWarning(shell, exceptSilence)
@@ -468,7 +468,7 @@ test('a clock that was set back', async (t) => {
 
 test('a write-ahead log above 64 MiB', async (t) => {
   const { shell } = await withPartner(t)
-  // Held open elsewhere, or the last to close it would take the log away.
+  // Kept open by another connection, or the last one to close would remove the log.
   const other = await openStore(shell.file, { clock: shell.machine.clock, create: false })
   t.after(() => other.close())
   const file = `${shell.file}-wal`
@@ -504,7 +504,7 @@ test('a folder in which others can create files', async (t) => {
     assert.match(message, /; end that with chmod go-w, or move the database into a folder of its own$/)
     assert.ok(message.includes(words), message)
   }
-  // The group of one user alone is no other user.
+  // The private group of a user lets in no other user.
   chmodSync(folder, statSync(folder).uid === statSync(folder).gid ? 0o775 : 0o755)
   assert.deepEqual(await warningsOf(shell), [])
 })
@@ -529,8 +529,8 @@ test('a database with faults and warnings reports both, faults first', async (t)
   assert.match((await shell.tranche(['check'])).out, /2 errors, 3 warnings\n$/)
 })
 
-// Odd fills: made before their execution, or at no price the market had. Which are odd is in test/core/price.test.ts
-// and in the contract of the stores.
+// Odd fills: made before their execution, or at a price that the market never had. test/core/price.test.ts and the
+// contract of the stores say which are odd.
 
 const FILL = { usd_amount: '10.00', btc_amount: '0.00016666', execution_price: '60000' }
 const json = async (shell: Shell, ...argv: string[]) => {
@@ -592,7 +592,7 @@ test('odd fills of a test environment are said where somebody looks for them, an
   assert.equal((await shell.tranche(['check', '--env', 'test', '--strict'])).code, 3)
   assert.equal((await shell.tranche(['check', '--strict'])).code, before[0].findings.length === 0 ? 0 : 3)
 
-  // Nor does a report that was refused, and waits for a decision.
+  // Nor does a refused report that waits for a decision.
   const over = { ...FILL, partner_order_id: 'o2', status: 'filled', usd_amount: '11.00' }
   await shell.call('POST', `/partner/v1/executions/${id}/confirm`, key, JSON.stringify(over))
   assert.deepEqual([await json(shell, 'check'), (await json(shell, 'status')).findings], before, 'no alarm')
@@ -602,7 +602,7 @@ test('odd fills of a test environment are said where somebody looks for them, an
       ...both,
     ])
 
-  // A sandbox that is ahead has times that no venue has: what is left is the price.
+  // A sandbox whose clock is ahead has times that no venue has: only the price can be checked.
   const advance = ['sandbox', 'advance', 'acme', '1h', '--price', '60000']
   const { code, err } = await shell.tranche(advance)
   assert.equal(code, 0)
@@ -643,7 +643,7 @@ test('a recorded purchase is held against the market of its own day, not of the 
   const ofPrice = async () => (await warningsOf(shell)).filter(({ kind }) => kind === 'trade_price')
   await record('then', '0.00016666', ...at)
   await record('now', '0.0005')
-  // One that its partner reports days later, as after a restore, was bought then too.
+  // A trade that its partner reports days later, as after a restore, was bought then too.
   const unknown = 'exec_019b8b9a2c007a1b9c2d3e4f5a6b7c8d'
   const report = { ...FILL, status: 'filled', partner_order_id: 'late', executed_at }
   await shell.call('POST', `/partner/v1/executions/${unknown}/confirm`, key, JSON.stringify(report))

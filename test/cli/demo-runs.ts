@@ -1,4 +1,4 @@
-// The demonstration as tests run it: in a process and a folder of its own, so that what it leaves behind can be seen.
+// The demonstration as tests run it: in a process and a folder of its own, so that the files it leaves can be seen.
 
 import assert from 'node:assert/strict'
 import { existsSync, mkdtempSync, readdirSync } from 'node:fs'
@@ -24,10 +24,10 @@ export function startIn(argv: readonly string[], env: Record<string, string> = {
   return { ...start({ after }, argv, { cwd: ROOT, env: { ...env, TMPDIR: place } }), place }
 }
 
-/** A whole demonstration with that seed; its database is kept. */
+/** A whole demonstration with that seed; its database is not removed. */
 export const startInJson = (): Demo => startIn(['--json', 'demo', '--seed', SEED, '--keep'])
 
-/** What it has printed by its end. */
+/** Its whole output, parsed. */
 export async function printedBy(demo: Demo): Promise<Printed> {
   assert.equal(await demo.ended, 0, demo.err())
   return JSON.parse(demo.out()) as Printed

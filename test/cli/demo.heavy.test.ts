@@ -1,4 +1,4 @@
-// Two whole demonstrations with one seed, of which one is tampered with.
+// Two whole demonstrations with one seed, one of them tampered with.
 
 import assert from 'node:assert/strict'
 import { readdirSync } from 'node:fs'
@@ -11,7 +11,7 @@ import { type Demo, openOnce, printedBy, SEED, startIn, startInJson } from './de
 
 test('a second process with the same seed tells the same in words, and finds what was tampered with', async () => {
   const inJson = startInJson()
-  // Started here: a story that began earlier may be over before its ledger is looked at.
+  // Started here: an earlier story may be over before its ledger is opened.
   const tampered = startIn(['demo', '--seed', SEED], { FORCE_COLOR: '1' })
   const fault = await tamperWithTrade(tampered)
   assert.deepEqual([await tampered.ended, tampered.err()], [1, ''])
@@ -24,10 +24,10 @@ test('a second process with the same seed tells the same in words, and finds wha
   assert.ok(account.database?.startsWith(inJson.place))
 })
 
-/** A failure that is behind the partner: it will not be confirmed again. */
+/** A failure that the partner has finished with: it will not be confirmed again. */
 const SETTLED_FAILURE = "status = 'failed' and recorded_at < (select max(recorded_at) from trades)"
 
-/** Changes a failed trade, and nothing else, behind the program's back; returns the fault that must be found. */
+/** Changes a failed trade, and nothing else, past the program; returns the fault that must be found. */
 async function tamperWithTrade(demo: Demo): Promise<Fault> {
   const db = await openOnce(demo, SETTLED_FAILURE)
   const row = db

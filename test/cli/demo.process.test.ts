@@ -16,7 +16,7 @@ import { CACHE, EXECUTABLE } from '../support/process.ts'
 import { runHere } from '../support/service.ts'
 import { folder, openOnce, printedBy, startIn, startInJson } from './demo-runs.ts'
 
-/** Only so that a hung process does not hang the suite: several times what a slow machine needs. */
+/** Prevents a hung process from hanging the suite: several times the duration on a slow machine. */
 const KILL_AFTER_MS = 120_000
 const WIDTH_MAX = 80
 
@@ -81,7 +81,7 @@ suite('demo', { concurrency: true }, () => {
     const paint = createPaint(new PassThrough(), true)
     const words = await showAccount({ ...(await readPrinted()), database: null }, paint)
     for (const line of words.split('\n')) {
-      // A crontab knows no continuation lines, and its paths are as long as they are.
+      // A crontab has no continuation lines, and its paths have any length.
       if (!line.startsWith('* * * * *')) assert.ok(line.length <= WIDTH_MAX, line)
     }
     assert.match(words, /It adds up\./)
@@ -95,8 +95,8 @@ suite('demo', { concurrency: true }, () => {
     const check = await runHere(['--db', database, '--json', 'check'])
     const { ok, findings } = JSON.parse(check.out) as { ok: boolean; findings: { kind: string }[] }
     assert.equal(ok, true)
-    // Its weeks are long over by the clock of this machine, and nobody has decided on its late fill: but it plays in a
-    // test environment, which sets off no alarm.
+    // Its weeks are long over by this machine's clock, and its late fill is undecided: but it plays in a test
+    // environment, which raises no alarm.
     assert.deepEqual(findings, [])
     const executions = await runHere(['--db', database, '--json', 'execution', 'list'])
     assert.equal(JSON.parse(executions.out).length, ledger.executions)
@@ -127,7 +127,7 @@ suite('demo', { concurrency: true }, () => {
       { db: 'tranche.db', cwd: place },
     )
     const [serve, ...following] = commands.map(({ command }) => command)
-    // Any free port takes the place of the default one, which may be taken here.
+    // Any free port replaces the default one, which may be taken here.
     const env = { ...process.env, ...CACHE, TRANCHE_PORT: '0', TMPDIR: place }
     const options = { cwd: place, env, timeout: KILL_AFTER_MS }
     const server = spawn('sh', ['-c', `exec ${serve}`], { ...options, stdio: ['ignore', 'ignore', 'pipe'] })

@@ -21,7 +21,7 @@ import { hasTool } from '../support/tools.ts'
 
 test('the executable has every page that the source has', async (t) => {
   const cwd = temporaryFolder(t)
-  // The beginning of many names is refused with all of them.
+  // The beginning of several names is refused with all of them.
   for (const topic of [[], ['decisions/'], ['decisions/clock'], ['operations']]) {
     const argv = ['docs', ...topic, '--json']
     assert.deepEqual(await finish(t, argv, { cwd }), await runHere(argv))
@@ -51,7 +51,7 @@ test('the executable alone has the programs that its guides tell one to copy: pr
     err: '',
   })
   assert.deepEqual(sampleFiles(join(cwd, 'mine')), samples)
-  // Somebody has put a venue in: nothing is written over it.
+  // The user has connected a venue: the file is not overwritten.
   writeFileSync(join(cwd, 'mine/python/partner.py'), 'my venue')
   const again = await finish(t, ['docs', '--examples', 'mine'], { cwd })
   assert.deepEqual([again.code, again.out], [5, ''])
@@ -139,7 +139,7 @@ const RACES = 100
 
 // The completion scripts, each in the shell it is for.
 
-/** What is typed, up to the cursor, and what must and must not be offered. */
+/** The typed words up to the cursor, and the words that must and must not be offered. */
 const CASES: { typed: string; offered: string[]; not?: string[] }[] = [
   { typed: 'tranche par', offered: ['partner'], not: ['key', '--json'] },
   { typed: 'tranche ', offered: ['serve', 'tick', 'billing', 'completion'], not: ['create'] },
@@ -168,7 +168,7 @@ printf '%s\\n' "\${COMPREPLY[@]}"`
   zsh: (script, typed) => {
     const words = typed.split(' ')
     const list = words.map((word) => `'${word}'`).join(' ')
-    // Outside of a line editor there is nothing to offer words to: these take the place of what would.
+    // Outside of a line editor completion has no effect: these functions replace the ones that would offer words.
     const ask = `compdef() { : }; _files() { : }
 compadd() { shift; print -l -- "$@" }
 _describe() { print -l -- "\${(@)\${(P)2}%%:*}" }

@@ -1,4 +1,4 @@
-// tranche docs: every guide is a topic and shown as it is, and every link of a page leads somewhere.
+// tranche docs: every guide is a topic and shown unchanged, and every link of a page leads somewhere.
 
 import assert from 'node:assert/strict'
 import { existsSync, globSync, readFileSync } from 'node:fs'
@@ -108,7 +108,7 @@ test('every link of every page leads to a page and a section of it, or to a file
       const where = `${page.path}: ${target}`
       if (linked && anchor) assert.ok(findTopic([linked], `${linked.topic}#${anchor}`), where)
       else assert.ok(linked || existsSync(join(ROOT, path)), where)
-      // A reader gives `docs` the link of a guide as it stands there.
+      // A reader gives `docs` the link of a guide as it is written there.
       if (linked && file !== '' && /^(docs\/)?[^/]+$/.test(page.path))
         assert.equal(findTopic(all, target).path, linked.path, where)
       seen += 1

@@ -1,5 +1,5 @@
-// What commands say and do because a database is a file: none there, a bad one, one that is locked, a folder without
-// rights.
+// Commands on a database file that is missing, bad, locked, or in a folder without permissions: their messages and
+// their effects.
 
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
@@ -91,7 +91,7 @@ test('exit 11 when another process keeps the database locked', async (t) => {
   const other = new SQLite(shell.file)
   t.after(() => other.close())
   other.exec('begin immediate')
-  // The wait is over by the clock: it goes on with the timers, or this would be a real wait of fifteen busy seconds.
+  // The clock ends the wait: it advances with the timers, or this would be a real wait of fifteen busy seconds.
   let now = performance.now()
   t.mock.method(performance, 'now', () => now)
   t.mock.timers.enable({ apis: ['setTimeout'] })
@@ -125,7 +125,7 @@ test('a file that is not a database of ours is refused and left alone', async (t
   assert.deepEqual(readdirSync(shell.folder), ['tranche.db'])
 })
 
-// What a command says of a --db that cannot work: one sentence with the path, whose it is, and the way out.
+// A --db that cannot work is refused in one sentence with the path, the owner, and the remedy.
 
 test('a folder, and a file that is something else, are named', async (t) => {
   const folder = temporaryFolder(t)
@@ -146,7 +146,7 @@ test('a folder, and a file that is something else, are named', async (t) => {
   }
 })
 
-/** Runs a script of mounts that nobody else sees; "$PROGRAM" is the program, "$FOLDER" the folder of the database. */
+/** Runs a script with private mounts; "$PROGRAM" is the program, "$FOLDER" the folder of the database. */
 function mounted(file: string, script: string) {
   const env = { ...process.env, ...CACHE, PROGRAM: EXECUTABLE, FOLDER: dirname(file), TRANCHE_DB: file }
   return spawnSync('unshare', ['-m', 'sh', '-c', script], { env, encoding: 'utf8' })
@@ -192,7 +192,7 @@ test('a read-only disk and a full one get one sentence, and a copy elsewhere wor
     stderr,
     /The disk of \S+\/small\/db is full or has failed \(0 KiB are free\), so the work in progress is not recorded: make room/,
   )
-  // Where the copy has just room, SQLite has none for its own files, and says only that the disk has failed.
+  // Where the copy just fits, SQLite has no room for its own files, and says only that the disk has failed.
   const tight = `mkdir "$FOLDER"/tight && mount -t tmpfs -o size=$(du -k ${file} | cut -f1)k none "$FOLDER"/tight &&
     "$PROGRAM" --db "$FOLDER"/tight/db restore ${file}`
   const restored = mounted(file, tight)
@@ -225,7 +225,7 @@ test('restore sees who uses a database on an overlay, whatever its folder is cal
   assert.match(stderr, /a b\/db is open in another process: stop serve and cron first/)
 })
 
-/** Runs the program as nobody, which root alone can do. */
+/** Runs the program as nobody, which only root can do. */
 function asNobody(file: string, ...argv: string[]) {
   return spawnSync(programForAll(), ['--db', file, ...argv], {
     uid: 65_534,
@@ -239,7 +239,7 @@ function asNobody(file: string, ...argv: string[]) {
 
 let program: string | undefined
 
-/** A copy in a place that nobody may enter too. */
+/** A copy of the program that nobody may run too. */
 function programForAll(): string {
   if (program) return program
   const place = temporaryFolder({ after: (end) => after(end as () => void) })
@@ -261,7 +261,7 @@ if (canBeOthers()) {
         argv.join(' '),
       )
     }
-    // The outermost one is what keeps everybody else out of those inside it.
+    // The outermost folder is the one that denies access to those inside it.
     const below = join(dirname(file), 'below', 'tranche.db')
     mkdirSync(dirname(below))
     assert.equal(asNobody(below, 'status').stderr, `error: ${below} cannot be reached: ${closed}.\n`)

@@ -1,5 +1,5 @@
-// What partners wrote, in every command that shows it: nothing of it hides, reorders or forges what an operator reads,
-// and JSON has it exactly.
+// Texts of partners, in every command that shows them: they hide, reorder or forge nothing that an operator reads, and
+// JSON has them exactly.
 
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
@@ -13,7 +13,7 @@ import { openAgain, rowsOf } from '../support/database.ts'
 import { CACHE, EXECUTABLE } from '../support/process.ts'
 import { commandTree, listen, openShell, PLAN, type Shell, succeed, USER } from '../support/service.ts'
 
-/** Turned, without width, a filler, a tag: each is a letter of its own to a program, and nothing to a reader. */
+/** Reversed, zero-width, filler and tag characters: each is a letter to a program, and nothing to a reader. */
 const UNSEEN = '\u202e\u200b\u2066\ufeff\u3164\u{e0041}'
 const SPELLED = '\\u202e\\u200b\\u2066\\ufeff\\u3164\\u{e0041}'
 const mark = (name: string): string => `${name}${UNSEEN}`
@@ -65,8 +65,8 @@ async function stage(shell: Shell): Promise<Staged> {
 type Line = [argv: string[], exact: string | null]
 
 /**
- * Every command that shows what somebody else wrote, and what its JSON must hold of it. In this order: some change what
- * the next ones show. `hostile` answers for a service, a feed and a receiver, with such text wherever it can.
+ * Every command that shows foreign text, and the text that its JSON must hold. The order matters: some change what the
+ * next ones show. `hostile` is a service, a feed and a receiver, with such text wherever it can be.
  */
 function linesFor({ shell, late, failed, filled }: Staged, hostile: string): Line[] {
   const user = MARKED_USER.partner_user_id
@@ -144,7 +144,7 @@ function linesFor({ shell, late, failed, filled }: Staged, hostile: string): Lin
   ]
 }
 
-/** What an operator writes is shown to the next operator. */
+/** An operator's text is shown to the next operator. */
 function accountLines(): Line[] {
   const named = mark('Beta')
   return [
@@ -164,7 +164,7 @@ function accountLines(): Line[] {
   ]
 }
 
-/** Commands that print nothing but what was built into them, and serve, whose log is tested below. */
+/** Commands that print only built-in text, and serve, whose log is tested below. */
 const WITHOUT = ['serve', 'openapi', 'completion', 'version', 'demo', 'docs', 'init']
 
 /** A service, a feed and a receiver that put such text wherever they can. */
@@ -284,8 +284,8 @@ const deepText = (value: unknown): string =>
     ? Object.values(value).map(deepText).join('\u0001')
     : String(value)
 
-// What check says to run, run as it is printed: by a shell, whatever a plan is called and however many partners call
-// one so.
+// The commands that check suggests, run by a shell exactly as printed, whatever a plan is called and however many
+// partners use the same name.
 
 /** The first is a plan of the other partner too. */
 const NAMES = ['p1', "it's $HOME `id` p1", '--json', 'in\u200bvisible \u{e0001} \\ name']

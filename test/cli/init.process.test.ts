@@ -1,4 +1,4 @@
-// tranche init, on a fresh machine: what it makes, that it may be run again, and that --undo takes it back.
+// tranche init, on a fresh machine: the files it makes, that it may be run again, and that --undo removes them.
 
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
@@ -10,7 +10,7 @@ import { temporaryFolder } from '../support/database.ts'
 import { hasOwnMachine, onOwnMachine } from '../support/machines.ts'
 import { hasTool } from '../support/tools.ts'
 
-/** Everything init could have made or changed. */
+/** Everything that init could have made or changed. */
 const STATE = `state() {
   find /etc /usr/local/bin /var /home -xdev -not -path '/var/spool/cron*' -not -name 'passwd*' -not -name 'group*' \\
     -not -name 'shadow*' -not -name 'gshadow*' -not -name 'sub[ug]id*' -not -name .pwd.lock -printf '%p %u:%g %m\\n' |
@@ -122,7 +122,7 @@ const UNDONE = [
 
 test('--no-start makes no database and starts nothing; a repository brings its unit, and --undo names all that stays', async (t) => {
   if (!hasOwnMachine(t)) return
-  // Where it looks as if systemd ran the machine, systemctl fails whoever calls it.
+  // When systemd seems to run the machine, systemctl fails for everybody.
   const script = `mkdir -p /run/systemd/system
     "$TRANCHE" init --yes --no-start --partner acme --name Acme 2>&1 && exit 9
     units() { ls /etc/systemd/system | grep tranche; grep OnSuccess /etc/systemd/system/tranche-backup.service || true; }
@@ -267,8 +267,8 @@ END
 })
 
 /**
- * Takes what must be on the terminal before an answer is given, and the answer, in turns; shows the terminal.
- * `meanwhile` is called with each question when it is there and not yet answered.
+ * Takes pairs of an expected text on the terminal and an answer to it; shows the terminal. `meanwhile` is called with
+ * each question when it is there and not yet answered.
  */
 const TALK = `meanwhile() { :; }
 talk() {
@@ -371,7 +371,7 @@ test('what init wrote and nobody edited is replaced without a copy, as after an 
   assert.equal(spawnSync('sha256sum', ['--check', '--strict', written]).status, 0)
   writeFileSync(file, 'edited')
   assert.equal(step(file, 'third').what, `${file}; the old one is kept as ${file}.before-init`)
-  // An init before that list has written it, or a person the same text: from now on it counts as init's.
+  // An init older than that list has written it, or a person the same text: from now on it counts as init's.
   writeFileSync(file, 'third')
   assert.equal(step(file, 'third').isDone(), false)
   await step(file, 'third').perform()

@@ -1,4 +1,4 @@
-// The pieces of init and demo that need no process of their own: files that are alike, what init promises of the first
+// The pieces of init and demo that need no process of their own: files that are alike, init's promise about the first
 // tranche, and the path, the names and the quoting of demo.
 
 import assert from 'node:assert/strict'
@@ -35,7 +35,7 @@ test('files are alike when every byte is', (t) => {
   assert.throws(() => haveSameContent(one, join(folder, 'none')), { code: 'ENOENT' })
 })
 
-// When the first tranche of a plan fires without a price feed, as init and docs/reference.md promise it.
+// The time of a plan's first tranche without a price feed, as init and docs/reference.md promise it.
 
 const GUIDE = readFileSync(join(import.meta.dirname, '../../docs/reference.md'), 'utf8')
 const PROMISED: [frequency: string, amount: string, hours: number, words: RegExp][] = [
@@ -63,7 +63,7 @@ for (const [frequency, amount, hours, words] of PROMISED) {
   })
 }
 
-// A price that was typed.
+// A typed price.
 
 test('a typed price that no market has is taken, and warned of', async (t) => {
   const shell = openShell(t)

@@ -1,5 +1,5 @@
-// Commands on a machine where a service is installed: they find its database, as its user, and what they tell one to
-// run works when it is pasted.
+// Commands on a machine where a service is installed: they find its database, as its user, and the commands they
+// suggest work when pasted.
 
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
@@ -7,7 +7,7 @@ import { SYSTEM } from '../../src/cli/init/places.ts'
 import { INSTALLED } from '../../src/store/address.ts'
 import { hasOwnMachine, onOwnMachine } from '../support/machines.ts'
 
-/** A service as init installs it, its database in another folder than usual, and a person who is no administrator. */
+/** A service as init installs it, its database in an unusual folder, and a person who is no administrator. */
 const INSTALL = `useradd --system --home-dir /var/lib/tranche tranche && useradd alice
   install -m 755 "$TRANCHE" /usr/local/bin/tranche
   install -d -o tranche -m 700 /var/lib/tranche /var/cache/tranche

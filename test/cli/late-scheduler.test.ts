@@ -21,11 +21,11 @@ type Watched = Service & {
   addPlan: (id: string, status?: 'active' | 'paused') => Promise<void>
   command: (...args: string[]) => Promise<string>
   samples: () => Promise<ReturnType<typeof readExposition>>
-  /** The answer of all four, which must be the same. */
+  /** The answer of all four, which must agree. */
   isLate: () => Promise<boolean>
 }
 
-/** `hostOffMs` is how wrong the clock of the serving host is: the store has one of its own, as on a server. */
+/** `hostOffMs` is the error of the serving host's clock: the store has one of its own, as on a server. */
 async function startWatched(t: TestContext, hostOffMs = 0): Promise<Watched> {
   let machine: Machine = machineAt(T0).machine
   const metrics = createMetrics()
@@ -131,7 +131,7 @@ test('the first plan awake is found behind many that sleep', async (t) => {
   await service.addPlan('p')
   const db = new SQLite(service.file)
   t.after(() => db.close())
-  // Pages of plans that sleep, and behind them the one plan there is.
+  // Pages of sleeping plans, and behind them the only other plan.
   db.pragma('foreign_keys = off')
   db.exec(`with recursive n(i) as (select 2 union all select i + 1 from n where i < 12000)
     insert into plans (plan_id, tenant_id, user_id, partner_plan_id, amount_usd, frequency, smart_timing_enabled,

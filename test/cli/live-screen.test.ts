@@ -1,4 +1,4 @@
-// The screen of status --watch, drawn from what was seen.
+// The screen of status --watch, drawn from given readings.
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
@@ -162,7 +162,7 @@ test('what asks for a look is marked, by its shape as well as by its colour', ()
   assert.ok(!lines(seenAt(T0)).some((line) => line.startsWith('▲')))
   const [, , lastPass] = lines(seenAt(T0))
   assert.match(lastPass ?? '', /12 s ago +3 fired, 1,204 plans looked at, took 84 ms$/)
-  // A tick that was cut off does not count as the last one: readiness and the alarms go by the last that ended.
+  // An interrupted tick does not count as the last one: readiness and the alarms go by the last that ended.
   const seen = seenAt(T0)
   const cutOff = { ...tick(plus(T0, -5_000), 0), finishedAt: null }
   const [, , afterCut] = lines({
@@ -185,7 +185,7 @@ test('what is found is told with the command to run next, and how much more ther
   const first = lines.findIndex((line) => line.startsWith('▲ ticks_stopped scheduler: no tick has ever'))
   assert.ok(first > 0, lines.join('\n'))
   assert.equal(lines[first + 1], '  > tranche tick')
-  // The urgent ones come first, so what can wait until the morning is among those that are only counted.
+  // The urgent findings come first, so the ones that can wait until the morning are among those only counted.
   assert.match(lines[first + 2] ?? '', /^▲ disk_low \/srv\/deep/)
   assert.ok(lines.some((line) => /^ {2}> df -h \/srv\/deep/.test(line)))
   assert.ok(lines.some((line) => /^ {2}\d+ more warnings: tranche check$/.test(line)))

@@ -1,5 +1,5 @@
-// Every option of the command tree, from the flag and from its variable: what it takes at its bounds, its special
-// words, and that nothing empty, negative or huge gets by. An option without a row here fails.
+// Every option of the command tree, from the flag and from its variable: the values at its bounds, its special words,
+// and refusals of empty, negative and huge values. An option without a row here fails.
 
 import assert from 'node:assert/strict'
 import { readdirSync } from 'node:fs'
@@ -8,9 +8,9 @@ import type { Option } from 'commander'
 import { everyCommand } from '../../src/cli/help.ts'
 import { commandTree, openShell } from '../support/service.ts'
 
-// What an option takes and what it refuses, said by its kind.
+// The values that an option accepts and refuses, by its kind.
 
-/** Words and the value each is read as, and words that are usage errors. */
+/** Accepted words with the value each is read as, and words that are usage errors. */
 type Row = { takes: [word: string, value: unknown][]; refuses: string[] }
 
 const HUGE = '9'.repeat(30)
@@ -28,7 +28,7 @@ const whole = (min: number, max: number): Row => ({
 
 const NO_TIMES = [HUGE, `${HUGE}s`, '0', '0s', '0d', '60', '-1s', '1.5h', '1w', '1 s', 's', 'none', '1S']
 
-/** A time of one second to `days` days; `off` where that is a word of its own. */
+/** A duration of one second to `days` days; `off` where that is a word of its own. */
 const time = (days: number, { off = false } = {}): Row => ({
   takes: [
     ['1s', 1_000],
@@ -39,7 +39,7 @@ const time = (days: number, { off = false } = {}): Row => ({
   refuses: [...NO_TIMES, `${days + 1}d`, `${days * 24 + 1}h`, ...(off ? ['OFF', 'null'] : ['off'])],
 })
 
-/** A decimal that is kept as it was typed, of at most `places` places. */
+/** A decimal that is stored as it was typed, of at most `places` places. */
 const decimal = (places: number, { zero = true } = {}): Row => {
   const smallest = `0.${'1'.padStart(places, '0')}`
   return {
@@ -53,7 +53,7 @@ const oneOf = (...words: string[]): Row => ({
   refuses: [words[0]?.toUpperCase() ?? '', '0', '-1', HUGE, 'null'],
 })
 
-/** Any words that are not empty: what they say is looked at later. */
+/** Any words that are not empty: their meaning is checked later. */
 const anyWords = (...words: string[]): Row => ({
   takes: words.map((word) => [word, word]),
   refuses: [],
@@ -265,7 +265,7 @@ const ROWS: Record<string, Row> = {
   'health --port': whole(1, 65_535),
 }
 
-/** What the commands are given where they want an argument. */
+/** The arguments of the commands that want one. */
 const ARGUMENTS: Record<string, string> = {
   slug: 'acme',
   time: '7d',
@@ -317,7 +317,7 @@ function lineBefore({ path, option }: Pick<Place, 'path' | 'option'>): string[] 
   ]
 }
 
-/** Answers what the command of a line is handed for an option, which alone is left of what it would do. */
+/** Answers the value that the command of a line receives for an option; the command does nothing else. */
 function readerOf({ path, option }: Place): (line: string[]) => Promise<unknown> {
   const program = commandTree()
   let read: unknown

@@ -1,4 +1,4 @@
-// What a command writes must never be the ledger, and what it says must never be a secret.
+// Outputs of commands: a written file never replaces the ledger, and no message holds a secret.
 
 import assert from 'node:assert/strict'
 import { existsSync, linkSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'

@@ -12,7 +12,7 @@ import { listen, runHere, T0 } from '../support/service.ts'
 type Call = { line: string; body: string }
 type Answer = (response: ServerResponse) => void
 
-/** A monitor that keeps what it is told. `called` resolves with the call of that number. */
+/** A monitor that records its calls. `called` resolves with the call of that number. */
 async function monitor(t: TestContext, answer: Answer = (response) => response.end('OK')) {
   const calls: Call[] = []
   const server = createServer(async (request, response) => {
@@ -42,7 +42,7 @@ test('a tick that went well calls the address, and one that failed its /fail wit
     out: '',
     err: '',
   })
-  // Neither is a tick that could have missed one.
+  // A dry run does not call the monitor.
   await runHere(['--db', addressIn(cwd), 'tick', '--dry-run', '--ping', url])
   assert.deepEqual(calls, [
     { line: 'POST /ping/secret/fail?rid=1&x=%20', body: absent.err.replace(/^error: (.*)\n$/, '$1') },
@@ -111,7 +111,7 @@ test('serve on a frozen database says why once, ticks, and calls /fail each time
     .split('\n')
     .filter((line) => line.startsWith('{'))
     .map((line) => JSON.parse(line))
-  // What it said of the same thing once it does not say at every tick, and it is not an error.
+  // A repeated warning is not logged at every tick, and it is not an error.
   assert.equal(lines.filter(({ level, msg }) => level === 'warn' && /frozen since/.test(msg)).length, 1)
   assert.equal(lines.filter(({ level }) => level === 'error').length, 0)
   const ticks = lines.filter(({ msg }) => msg === 'tick')
@@ -129,7 +129,7 @@ test('a monitor that refuses, is gone or never answers is a warning, without wha
   const tick = (url: string, db: string) => finish(t, ['tick', '--ping', url, '--db', db], { cwd })
   const ended = await Promise.all([
     tick(`${refusing.origin}/secret`, addressIn(cwd)),
-    // These have no database: a pass would have kept the other from running.
+    // These have no database: a pass would have prevented the other from running.
     tick(`${silent.origin}/secret`, 'absent.db'),
     tick(`${dripping.origin}/secret`, 'absent.db'),
     tick('http://127.0.0.1:1/secret', 'absent.db'),
@@ -148,7 +148,7 @@ test('a monitor that refuses, is gone or never answers is a warning, without wha
     [
       'warning: ping 127.0.0.1: HTTP 404',
       'warning: ping 127.0.0.1: no answer within 5 s',
-      // The status is all that is wanted of an answer.
+      // Only the status of an answer matters.
       'error: There is no database',
       'warning: ping 127.0.0.1: the connection was refused (ECONNREFUSED)',
     ],
@@ -188,7 +188,7 @@ test('a check tells its own monitor of everything, and a daily one tells that of
   assert.deepEqual(calls.splice(0), [{ line: 'GET /checks', body: '' }])
   await runHere(['--db', addressIn(cwd), 'partner', 'create', 'acme', '--name', 'Acme'])
   await runHere(['--db', addressIn(cwd), 'key', 'create', 'acme', '--env', 'live', '--expires-in', '2d'])
-  // Whoever looks by hand sees it, and nobody else need be woken.
+  // An operator at a shell sees it, and the monitor is not called.
   assert.equal((await check(['--strict'])).code, 3)
   assert.deepEqual(calls.splice(0), [])
   const { code, out } = await check(['--daily'])

@@ -1,4 +1,4 @@
-// What an operator reads when a database on a server cannot be used: one sentence, a way out, and never the password.
+// Messages about a database on a server that cannot be used: one sentence with a remedy, and never the password.
 
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
@@ -204,8 +204,8 @@ test('a server that is too old', () => {
 })
 
 test('a server without memory, another way to log in, another program at the port', async (t) => {
-  // A server that has no memory for another process, a way of logging in (GSSAPI), a message that there is none of, a
-  // goodbye, a web server, noise.
+  // Answers: no memory for another process, an unknown login method (GSSAPI), an unknown message, a closed connection,
+  // a web server's, noise.
   for (const [answer, says] of [
     ['Ecould not fork new process\n\0', /cannot be reached \(Connection terminated unexpectedly\)/],
     [
@@ -240,7 +240,7 @@ test('a socket whose server takes no more connections is a server that cannot be
   t.after(() => {
     for (const socket of waiting) socket.destroy()
   })
-  // As many as it leaves waiting, until one is turned away.
+  // Fills the server's queue of connections until one is turned away.
   for (let isFull = false; !isFull; ) {
     const socket = connectSocket(path)
     waiting.push(socket)
@@ -256,11 +256,11 @@ test('a socket whose server takes no more connections is a server that cannot be
   })
 })
 
-// What an operator reads when somebody has changed a server, a role or a schema under a database: what to change back.
+// Messages after somebody has changed a server, a role or a schema under a database: the change to undo.
 
 const failed = (says: RegExp): Refusal => ({ exit: 1, code: 'storage_failed', says })
 
-/** A database with something in it, and what is done to it by the server's superuser. */
+/** A database with some rows, and a way to change it as the server's superuser. */
 async function stage(t: TestContext) {
   const guarded = await withPasswords(t)
   const { server, url } = guarded
@@ -270,7 +270,7 @@ async function stage(t: TestContext) {
   return { ...guarded, db, ask: (sql: string) => server.ask(sql, 'app') }
 }
 
-/** What the check says of the schema, in short. */
+/** The check's findings about the schema, in short. */
 async function changesFound(db: string): Promise<string[]> {
   const { code, out, err } = await runHere(['--db', db, 'check', '--json'])
   assert.equal(code, 3, err)
@@ -397,7 +397,7 @@ test('limits of a role and of a database, and a database that is closed', async 
   )
 })
 
-// How an address asks for TLS, of a server that has it: who it is is always checked, and what is wrong is said.
+// TLS by the address, with a server that has it: its identity is always verified, and a failure is explained.
 
 test('every sslmode, another authority, another name, files that are not certificates', async (t) => {
   const { server, url, port } = await withPasswords(t)
@@ -431,7 +431,7 @@ test('every sslmode, another authority, another name, files that are not certifi
     `${db}?sslmode=require&sslrootcert=${root}`,
     `${db}?sslmode=verify-ca&sslrootcert=${root}`,
     `${db}?sslmode=no-verify`,
-    // What goes over a socket needs none, and is offered none.
+    // A connection over a socket needs no TLS, and is offered none.
     `${socket}&sslmode=verify-full&sslrootcert=${root}`,
   ]) {
     const { code, err } = await runHere(['--db', address, ...list])

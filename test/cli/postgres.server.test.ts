@@ -1,4 +1,4 @@
-// The program over a database on a server: from an empty one to a service that outlives its troubles.
+// The program over a database on a server: from an empty one to a service that survives its troubles.
 
 import assert from 'node:assert/strict'
 import { chmodSync, existsSync, readdirSync, writeFileSync } from 'node:fs'
@@ -24,7 +24,7 @@ import { finish, startServe, WITH_OPS } from '../support/process.ts'
 import { me } from '../support/service.ts'
 import { hasTool } from '../support/tools.ts'
 
-/** A database in which nothing is yet, and command lines that find it by the variable. */
+/** An empty database, and command lines that find it by the variable. */
 async function onServer(t: TestContext) {
   const guarded = await withPasswords(t)
   const options = { cwd: temporaryFolder(t), env: { TRANCHE_DB: guarded.url(PASSWORD) } }
@@ -37,7 +37,7 @@ async function onServer(t: TestContext) {
   return { ...guarded, ...options, run, succeed }
 }
 
-/** Asks until the answer is `wanted`, for half a minute at most. */
+/** Polls until the answer is `wanted`, for half a minute at most. */
 async function becomes(wanted: number, ask: () => Promise<Response>): Promise<Response> {
   for (const end = performance.now() + 30_000; ; ) {
     const answer = await ask()
@@ -47,7 +47,7 @@ async function becomes(wanted: number, ask: () => Promise<Response>): Promise<Re
   }
 }
 
-/** Ends every connection but the one that asks. */
+/** Ends every connection but its own. */
 const endAll = ({ server }: Pick<Guarded, 'server'>) =>
   server.ask(
     "select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() and usename = 'app'",
@@ -79,7 +79,7 @@ test('the password may be in ~/.pgpass or PGPASSWORD, and only there', async (t)
   assert.equal((await list({ ...home, PGPASSWORD: PASSWORD })).code, 0)
   writeFileSync(join(cwd, '.pgpass'), `127.0.0.1:${port}:app:app:${PASSWORD}\n`, { mode: 0o600 })
   const { code, err } = await list(home)
-  // Not a word of a deprecation beside the empty list.
+  // No word about a deprecation beside the empty list.
   assert.deepEqual([code, err], [0, 'No partners.\n'])
 })
 
@@ -115,7 +115,7 @@ test('a serve of before an upgrade answers nothing more after it, is not ready, 
     err,
     /migration 9999_later\.sql, which this version of tranche does not know: upgrade tranche, and leave/,
   )
-  // On the connections that it has had since before.
+  // On the connections that it had before.
   const unready = await fetch(`${opsUrl}/readyz`)
   assert.equal(unready.status, 503)
   assert.match(await unready.text(), /9999_later/)
@@ -209,10 +209,10 @@ test('what an operator did is dated by the server, whatever the clock of the mac
   }
 })
 
-// serve on a server that goes away as soon as it has begun: a service that listens does not end for it.
+// serve on a server that disappears as soon as serve has started: a listening service does not end for it.
 
 /**
- * A way to a database that is closed to everybody from the moment that somebody asks `question`, until it is opened.
+ * A proxy to a database that closes to everybody from the moment that somebody sends `question`, until it is opened.
  */
 async function wayClosedAt(t: TestContext, url: string, question: string) {
   const { folder } = await ourServer()
@@ -271,7 +271,7 @@ test('a server that goes away while serve looks whether it has a partner: it sta
   assert.equal((await me(serve.url, key)).status, 401)
 })
 
-// A command whose commit is held back for a standby says what it waits for, and goes on once there is one.
+// A command whose commit waits for a standby says so, and continues once there is one.
 
 const setStandby = async (server: Server, name: string): Promise<void> => {
   await server.ask(`alter system set synchronous_standby_names = '${name}'`)
@@ -321,7 +321,7 @@ test('init and a tick say after some seconds that the server waits for a standby
   assert.match(tick, told)
 })
 
-// tranche init for a database on a server: what it makes, who may read the password, and that it may be run again.
+// tranche init for a database on a server: its files, who may read the password, and that it may be run again.
 
 test('root has jobs made that find the server by the settings, which hold the password and nothing else does', async (t) => {
   if (!hasOwnMachine(t)) return

@@ -86,7 +86,7 @@ test('--since and --limit narrow it down, together with the others; the order st
     assert.equal((await shell.tranche(['execution', 'list', ...wrong])).code, 2, wrong.join(' '))
 })
 
-// From a partner's order to its execution: of a trade, of a late fill, of a further purchase.
+// From a partner's order to its execution: the order of a trade, of a late fill, of a further purchase.
 
 test('execution list --order finds whatever has the order: a trade, a late fill, a further purchase', async (t) => {
   const service = await startService(t, { environment: 'live' })
@@ -96,7 +96,7 @@ test('execution list --order finds whatever has the order: a trade, a late fill,
   await service.call('POST', confirmPath(one), fill('more', '5.00'))
   await shell(service, ['execution', 'accept-late', one])
   await service.call('POST', confirmPath(two), fill('late', '12.00'))
-  // An order that one execution has, and another one claims.
+  // An order that belongs to one execution, and that another one claims.
   await service.call('POST', confirmPath(none), fill('plain 1', '10.00'))
   const found = async (...argv: string[]) =>
     JSON.parse(await shell(service, ['execution', 'list', '--json', '--order', ...argv])).map(
@@ -122,11 +122,11 @@ test('execution list --order finds whatever has the order: a trade, a late fill,
       other.join(' '),
     )
   assert.equal((await command(service, ['execution', 'list', '--order', ''])).code, 2)
-  // What show says of it names the order of each adjustment as well.
+  // The output of show names the order of each adjustment as well.
   assert.match(await shell(service, ['execution', 'show', one]), /^ +1 +more +5\.00 /m)
 })
 
-// trade record: a purchase that no confirmation brought is booked once for its order, and is where every purchase is.
+// trade record: a purchase without a confirmation is booked once for its order, and appears wherever purchases do.
 
 const RECORD = ['--json', 'trade', 'record', '--partner', 'acme', '--plan', 'p', '--order', 'lost']
 const AMOUNTS = ['--usd', '12.5', '--btc', '0.0002', '--reason', 'gone with the backup']
@@ -185,7 +185,7 @@ test('a recorded purchase is billed in the present month, listed, exported, audi
   assert.ok(listed.executions.some((one: { execution_id: string }) => one.execution_id === execution_id))
   await assertSound(service)
 
-  // A correction afterwards, as of any trade.
+  // A later correction, as of any trade.
   await shell(service, ['trade', 'adjust', execution_id, '--usd', '12', '--btc', '0.0002', '--reason', 'x'])
   await assertSound(service)
 })
@@ -245,7 +245,7 @@ test('a purchase with its key moves its plan on, and says so; the same key once 
   const wrong = await record('d', '--idempotency-key', 'q:2026-01-05T00:00:00.000Z:2')
   assert.deepEqual([wrong.code, wrong.out], [2, ''])
 
-  // A report that was kept has no key either.
+  // A stored report has no key either.
   const unknown = 'exec_019b8b9a2c007a1b9c2d3e4f5a6b7c8d'
   await service.call('POST', confirmPath(unknown), fill('e', '1.00'))
   const accept = await command(service, ['execution', 'accept-late', unknown, '--plan', 'p', ...key(2)])
@@ -316,9 +316,9 @@ test('a purchase of a doubtful price or date is recorded, and a warning says wha
   assert.match(said, /`tranche trade adjust exec_\w+`\n$/)
   assert.match(await warned('in cents', '--btc', '0.00001'), /a price of 1200000\.00, while the market/)
   assert.equal(await warned('in bitcoin', '--btc', '0.0002'), '')
-  // Nothing is said again of what is recorded already.
+  // A purchase already on record is not warned of again.
   assert.equal(await warned('in satoshis', ...satoshis), 'It is on record already: nothing was changed.\n')
-  // No price is known of that day, but the coins cost too little on any.
+  // No price of that day is known, but the coins would be too cheap on any day.
   const early = await warned('early', ...satoshis, '--at', '2025-06-05')
   assert.match(early, /a price of 0\.0006, which is outside any plausible range/)
   assert.match(early, /warning: plan p was created on 2026-01-05T00:00:00\.000Z: is the date right\?\n$/)

@@ -1,4 +1,4 @@
-// serve before its database is open: up, not ready, and every call put off.
+// serve before its database is open: up, not ready, and every call deferred.
 
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
@@ -11,7 +11,7 @@ import { readExposition } from '../support/exposition.ts'
 import { finish, start, WITH_OPS } from '../support/process.ts'
 import { me, runHere } from '../support/service.ts'
 
-/** Known to be wrong only once the address is taken apart. */
+/** Known to be wrong only once the address is parsed. */
 const WRONG_PORT = 'postgres://tranche@localhost:561910/tranche'
 const SQL = join(import.meta.dirname, '../../sql')
 

@@ -1,4 +1,4 @@
-// What serve offers over TLS, as sslscan finds it out, and that the clients people use still connect.
+// The TLS that serve offers, as sslscan detects it; the clients people use still connect.
 
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
@@ -14,7 +14,7 @@ import { hasTool } from '../support/tools.ts'
 
 const run = promisify(execFile)
 
-/** Everything that may be offered; sslscan tries whatever else its own OpenSSL knows. */
+/** Everything that may be offered; sslscan also tries the rest that its own OpenSSL knows. */
 const TLS_1_3 = ['TLS_AES_128_GCM_SHA256', 'TLS_AES_256_GCM_SHA384', 'TLS_CHACHA20_POLY1305_SHA256']
 const tls12 = (key: 'ECDSA' | 'RSA'): string[] =>
   ['AES128-GCM-SHA256', 'AES256-GCM-SHA384', 'CHACHA20-POLY1305'].map((name) => `ECDHE-${key}-${name}`)
@@ -37,7 +37,7 @@ suite('TLS is 1.3, or 1.2 with ECDHE and AEAD', () => {
       const { served, host, port } = await serveTls(t, argv)
       if (!hasTool(t, 'sslscan')) return
       await assertScanned(`${host}:${port}`, key)
-      // A certificate that is read again is offered in the same way.
+      // A reloaded certificate is offered in the same way.
       if (key === 'RSA') return
       served.child.kill('SIGHUP')
       await served.line('the certificate was read again')
@@ -104,7 +104,7 @@ async function serveTls(t: TestContext, argv: readonly string[]) {
   return { served, host, port: Number(port) }
 }
 
-/** Asserts that sslscan finds exactly the suites there are to be, and none of the faults that it looks for. */
+/** Asserts that sslscan finds exactly the expected suites, and none of the faults it looks for. */
 async function assertScanned(target: string, key: 'ECDSA' | 'RSA'): Promise<void> {
   const { stdout: xml } = await run('sslscan', ['--xml=-', '--show-sigs', '--no-colour', target])
   assert.deepEqual(elements(xml, 'ssltest').length, 1, xml)

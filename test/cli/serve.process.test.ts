@@ -1,5 +1,4 @@
-// serve as a process: when it says it listens, what it logs, its certificates, its operators, its signals, and how it
-// stops.
+// serve as a process: its listening line, its log, its certificates, its operators, its signals, and its end.
 
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
@@ -34,7 +33,7 @@ import { halfSent, me, PLAN, runHere, serveRefused, USER, withKey } from '../sup
 import { hasTool } from '../support/tools.ts'
 import { freePort, until } from '../support/within.ts'
 
-// Most of a test's time is a process that starts: several at once cost little more than one.
+// Most of a test's time is the start of a process: several at once cost little more than one.
 suite('serve', { concurrency: 4 }, () => {
   test('serve: ready when it says so, its log without secrets, its port its own, SIGTERM ends it with 0', async (t) => {
     const { cwd, key } = await withKey(t)
@@ -72,7 +71,7 @@ suite('serve', { concurrency: 4 }, () => {
     assert.doesNotMatch(served.err(), /"msg":"tick"/)
   })
 
-  // Beside it, what takes the colour out of a pretty log that would have it.
+  // Each also turns off the colours of a pretty log that would have them.
   for (const [second, argv, env] of [
     ['SIGINT', ['--no-color'], { FORCE_COLOR: '1' }],
     ['SIGTERM', [], { FORCE_COLOR: '1', NO_COLOR: '1' }],
@@ -126,8 +125,8 @@ const idle = (url: string, agent: Agent): Promise<number | undefined> =>
     call.on('error', reject).end()
   })
 
-// Signals that do not ask it to stop: none ends serve, and none opens a debugger. What SIGHUP does for a certificate is
-// below.
+// Signals other than those that stop it: none ends serve, and none opens a debugger. SIGHUP's effect on a certificate
+// is tested below.
 
 const CHECKOUT: Program = [join(import.meta.dirname, '../../bin/tranche')]
 const INSPECTOR_PORT = 9_229
@@ -143,7 +142,7 @@ const isListening = (port: number): Promise<boolean> =>
 
 suite('signals', { concurrency: 3 }, () => {
   test('SIGUSR1, SIGUSR2 and SIGHUP leave a service running, without a debugger', async (t) => {
-    // Somebody on this machine may be debugging something else.
+    // Another process on this machine may be being debugged.
     const wasListening = await isListening(INSPECTOR_PORT)
     const { child, url, err } = await startServe(t, [], { cwd: temporaryFolder(t) })
     for (const signal of ['SIGUSR1', 'SIGUSR2', 'SIGHUP', 'SIGUSR1'] as const) {
@@ -179,7 +178,7 @@ suite('signals', { concurrency: 3 }, () => {
     })
 })
 
-// What serve logs of a whole session with its own scheduler, and above all what it does not.
+// The log of a whole session of serve with its own scheduler: the lines it has, and the data it must not have.
 
 /** Values that nothing else could bring into a log by accident. */
 const MARKS = {
@@ -292,7 +291,7 @@ suite('the log of serve', { concurrency: 2 }, () => {
   })
 })
 
-// serve as its operators see it: its numbers, its token, and an end that nothing can put off.
+// serve as its operators see it: its metrics, its token, and a stop that nothing can delay.
 
 suite('serve and its operators', { concurrency: 4 }, () => {
   test('what cron does shows in the metrics of serve, of which promtool has no complaint; nothing puts off its end', async (t) => {
@@ -317,7 +316,7 @@ suite('serve and its operators', { concurrency: 4 }, () => {
     assert.equal(after.value(created), 1)
     assert.equal(after.value('tranche_ticks_total{result="finished"}'), 1)
     assert.ok(after.value('tranche_last_tick_age_seconds') < 3600)
-    // Another serve begins at 0: what was there before it is not an increase.
+    // Another serve begins at 0: an earlier value is not an increase.
     const later = await startServe(t, WITH_OPS, { cwd })
     const fresh = readExposition(await (await fetch(`${later.opsUrl}/metrics`)).text())
     assert.equal(fresh.value(created), 0)
@@ -344,7 +343,7 @@ suite('serve and its operators', { concurrency: 4 }, () => {
       assert.equal(refused.code, 2)
       assert.ok(!refused.err.includes(wrong), refused.err)
     }
-    // Where others reach it, a listener of its own needs one.
+    // A listener of its own needs a token where others can reach it.
     const open = await serveRefused(cwd, '--ops-listen', '0.0.0.0:0')
     assert.equal(open.code, 2)
     assert.match(open.err, /--ops-listen 0\.0\.0\.0.* needs --ops-token-file/)
@@ -376,7 +375,7 @@ async function send(url: string, key: string, path: string, body: object): Promi
   assert.equal((await fetch(`${url}/partner/v1/${path}`, call)).status, 200)
 }
 
-// serve over TLS as a process: certificates from files, which SIGHUP renews, and one that is made for a first try.
+// serve over TLS as a process: certificates from files, which SIGHUP reloads, and one that is made for a first try.
 
 /** Whether anybody could connect to a port of this machine before a process ended. */
 async function wasOpen(port: number, { hasEnded }: Started): Promise<boolean> {
@@ -407,7 +406,7 @@ suite('serve over TLS', { concurrency: 4 }, () => {
     const shown = async () => (await certificateOf(served.url)).fingerprint256
     assert.match(served.url, /^https:/)
     assert.equal(await statusOf(`${served.url}/partner/v1/me`, cert), 401)
-    // On this machine, a health check asks whatever the certificate is for.
+    // On this machine, a health check asks whatever name the certificate is for.
     const url = served.url.replace('127.0.0.1', 'localhost')
     assert.equal((await runHere(['health', '--url', url])).out, 'ok\n')
     const env = { TRANCHE_PORT: new URL(url).port, TRANCHE_TLS_CERT: 'c.pem' }
@@ -445,7 +444,7 @@ suite('serve over TLS', { concurrency: 4 }, () => {
     served.child.kill('SIGHUP')
     await served.line('--tls-cert: c.pem has no certificate in PEM')
     assert.equal(await shown(), second)
-    // A pipe would keep everybody waiting.
+    // A pipe would block every start.
     rmSync(join(cwd, 'c.pem'))
     execFileSync('mkfifo', [join(cwd, 'c.pem')])
     served.child.kill('SIGHUP')
@@ -464,7 +463,7 @@ suite('serve over TLS', { concurrency: 4 }, () => {
       return ends / SECOND_MS
     }
     let ends = lasting(-1)
-    // What a listener of this machine told that is gone by now.
+    // The result of a listener on this machine that no longer exists.
     await runHere(['--db', addressIn(cwd), 'migrate'])
     const gone = `'certificate', '${hostname()}:1', ${machine.clock()}, 1, 0, 1, 'DNS:gone.example'`
     const columns = 'job, host, at, ok, begins_at, ends_at, message'
@@ -472,7 +471,7 @@ suite('serve over TLS', { concurrency: 4 }, () => {
     const argv = ['--tls-cert', 'c.pem', '--tls-key', 'k.pem', '--ops-listen', '127.0.0.1:0']
     const served = await startServe(t, argv, { cwd })
     const { ops_url: opsUrl } = JSON.parse(await served.line('listening'))
-    /** The database is told beside the log. */
+    /** The result is stored in the database as well as logged. */
     const isSeen = (...kinds: string[]) =>
       until(10_000, String(kinds), async () => {
         const { findings } = JSON.parse((await runHere(['--db', addressIn(cwd), 'status', '--json'])).out)
@@ -487,7 +486,7 @@ suite('serve over TLS', { concurrency: 4 }, () => {
     assert.deepEqual([said.level, said.msg.split('; ')[1]], ['error', 'it has ended, and clients refuse it'])
     await isSeen('certificate_ends')
     for (const [days, level, kinds] of [
-      // They began in 2020.
+      // Their validity began in 2020.
       [1_000, 'warn', ['certificate_ends']],
       [100, 'warn', ['certificate_ends']],
       [3_000, 'info', []],

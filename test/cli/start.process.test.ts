@@ -1,4 +1,4 @@
-// What only a process of its own can show: its environment, pipes that close, and the Node it is started with.
+// Behaviour of a separate process: its environment, pipes that close, and the Node it is started with.
 
 import assert from 'node:assert/strict'
 import { spawn, spawnSync } from 'node:child_process'
@@ -16,7 +16,7 @@ import { freePort } from '../support/within.ts'
 
 const CREATE = ['partner', 'create', 'acme', '--name', 'Acme']
 const [NODE, MAIN = ''] = SOURCE
-/** Partners in a list: a pipe takes 64 KiB before somebody has to read. */
+/** Partners for a long list: a pipe holds 64 KiB before somebody has to read. */
 const MORE_THAN_A_PIPE_HOLDS = 2_000
 
 suite('process', { concurrency: 4 }, () => {
@@ -96,7 +96,7 @@ suite('process', { concurrency: 4 }, () => {
 
   test('a result of which a part fits into a file is not a success', async (t) => {
     const cwd = temporaryFolder(t)
-    // A write that meets the limit writes what is below it, as it does on a disk that fills up.
+    // A write that meets the limit writes the part below it, as on a disk that fills up.
     const script = `trap '' XFSZ; ulimit -f 8; exec ${JSON.stringify(PROGRAM[0])} openapi > whole.json`
     const shell = spawn('sh', ['-c', script], { cwd, stdio: ['ignore', 'ignore', 'pipe'] })
     const ended = once(shell, 'close')

@@ -1,4 +1,4 @@
-// What a command says of a name, an address or a certificate that the system refuses: in words of ours, and what to do.
+// Errors for a name, an address or a certificate that the system refuses: in our own words, with a remedy.
 
 import assert from 'node:assert/strict'
 import { execFileSync, spawnSync } from 'node:child_process'

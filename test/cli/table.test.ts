@@ -1,4 +1,4 @@
-// Tables: columns that line up on a terminal, whatever is in them.
+// Tables: columns that line up on a terminal, whatever their contents.
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
@@ -60,7 +60,7 @@ test('without rows there are the titles', async () => {
   assert.equal(await renderTable(COLUMNS, []), 'NAME  COUNT  OK')
 })
 
-// The partners of a status as a table: what a partner says at length takes no more than its column.
+// The partners of a status as a table: a long text of a partner takes no more than its column.
 
 test('a long reason is cut, and a short one is not', async () => {
   const of = async (reason: string) => {

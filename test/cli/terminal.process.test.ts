@@ -1,5 +1,4 @@
-// What commands do with a terminal: colours, the progress bar, words quoted for a shell, and the screen of status
-// --watch.
+// Commands on a terminal: colours, the progress bar, words quoted for a shell, and the screen of status --watch.
 
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'

@@ -1,10 +1,10 @@
 // Golden transcripts: each file of fixtures/transcripts is played line by line and compared with itself.
 //
 //   $ tranche ...      a command whose output is not a terminal       % tranche ...   one whose output is
-//   @ METHOD path ...  a call of the API, with the newest key      + 8h            the clock goes on
+//   @ METHOD path ...  a call of the API, with the newest key      + 8h            the clock advances
 //
 // Under a command are its stdout as it is, its stderr after "! ", and its exit code after "? " when it is not 0.
-// Ids and keys are numbered in the order they appear: exec_<1>, key_<1>, sse_test_<1>. UPDATE=1 writes the files anew.
+// Ids and keys are numbered in the order they appear: exec_<1>, key_<1>, sse_test_<1>. UPDATE=1 rewrites the files.
 
 import assert from 'node:assert/strict'
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -54,7 +54,7 @@ async function play(shell: Shell, script: string): Promise<string> {
   let key = ''
   const lines: string[] = []
   for (const line of script.split('\n')) {
-    // Comments are kept apart from what comes before and after; any other line is output, made anew.
+    // Comments are separated from the lines before and after; any other line is output, which is replaced.
     if (line.startsWith('#') !== (lines.at(-1) ?? '#').startsWith('#') && /^[#$%@+]/.test(line))
       lines.push('')
     if (line.startsWith('#')) lines.push(line)
@@ -92,7 +92,7 @@ function createAliases() {
   return {
     mask: (output: string): string =>
       output
-        // The shell adds --db to each line, and so does what a command says to run.
+        // The shell adds --db to each line, and so do suggested commands.
         .replaceAll('tranche --db <folder>/tranche.db ', 'tranche ')
         .replace(
           /(exec_|key_|sse_test_|sse_live_)([0-9a-zA-Z]{46}|[0-9a-f]{32}|[0-9a-f]{16})\b/g,

@@ -1,5 +1,4 @@
-// What every command has in common: exit codes, errors as JSON, no colour, its help, and nothing done on a usage
-// error.
+// Rules for every command: exit codes, errors as JSON, no colour, its help, and no effect on a usage error.
 
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
@@ -27,7 +26,7 @@ import {
 const SLUG = ['partner', 'create', 'acme', '--name', 'Acme']
 
 /**
- * Command lines that say something wrong; each must leave everything as it was. What a single option refuses is in
+ * Command lines with a mistake; each must leave everything unchanged. The refusals of single options are in
  * options.test.ts.
  */
 const MISTAKES = [
@@ -180,7 +179,7 @@ test('on a terminal a disable asks for the last month with a minimum, until it i
   const shell = await withPartner(t)
   const disable = async (...answers: string[]) => {
     const input = Object.assign(new PassThrough(), { isTTY: true })
-    // The next answer is typed once the question before it is done.
+    // The next answer is typed once the previous question is done.
     input.on('pause', () => input.write(`${answers.shift() ?? ''}\n`))
     input.write('y\n')
     const { code, err } = await shell.tranche(['partner', 'disable', 'beta'], { terminal: true, input })
@@ -208,7 +207,7 @@ test('the secret of a key is on stdout once, and nowhere else', async (t) => {
     const seen = await shell.tranche(words.split(' '))
     assert.ok(!`${seen.out}${seen.err}`.includes(secret), words)
   }
-  // The random part alone must not be there either.
+  // The random part alone must not appear either.
   const random = Buffer.from(secret.slice('sse_live_'.length, -6))
   for (const name of readdirSync(shell.folder)) {
     assert.ok(!readFileSync(join(shell.folder, name)).includes(random), name)
@@ -222,7 +221,7 @@ function imprint({ folder }: Shell): string {
   return hash.digest('hex')
 }
 
-// What an exit code tells a script: interrupted, not found, a question that nobody could be asked.
+// Exit codes for a script: interrupted, not found, a question that nobody could be asked.
 
 for (const [how, keys, expected] of [
   ['Ctrl-C', '\u0003', 130],
@@ -304,13 +303,13 @@ test('--version with --json is one document, in either order', async (t) => {
   }
 })
 
-// What help there is: examples that parse, exit codes, suggestions for what was mistyped, and lines as wide as the
-// stream they go to.
+// Help texts: examples that parse, exit codes, suggestions for mistyped words, and lines as wide as the stream they go
+// to.
 
 const wordsOf = (line: string): string[] =>
   [...line.matchAll(/"([^"]*)"|'([^']*)'|(\S+)/g)].map((m) => m[1] ?? m[2] ?? m[3] ?? '')
 
-/** A command line of an example, without `tranche` and what the shell does with it. */
+/** A command line of an example, without `tranche` and the shell's redirections. */
 const argvOf = (example: string): string[] =>
   wordsOf(example.replace(/ [<>].*/, '')).map((word) => word.replace(/^\$\w+/, 'x'))
 
@@ -337,12 +336,12 @@ test('every command has one section of examples, and every example parses', asyn
   }
 })
 
-/** They read the file that they are given as who called, before they name the database. */
+/** They read their file as the caller, before they name the database. */
 const READS_FIRST = ['price import', 'billing invoice', 'billing issue', 'billing credit']
 
 test('what opens no database does not go by the one of the installed service, and all else does', async (t) => {
   const folder = temporaryFolder(t)
-  // These go on for long, ask first, or look at another file first.
+  // These run for long, ask first, or look at another file first.
   const passedOver = ['serve', 'demo', 'init', 'webhook listen', 'user erase', 'restore', ...READS_FIRST]
   const { tranche } = openShell(t)
   for (const path of everyPath().map((words) => words.join(' '))) {
@@ -448,7 +447,7 @@ for (const columns of [80, 100, 140]) {
     ]) {
       await run([...words, '--help'], { streams, machine: machineAt(T0).machine, endSoon: () => {}, env: {} })
     }
-    // An example is never cut in two.
+    // An example is never wrapped.
     const long = streams.out
       .text()
       .split('\n')

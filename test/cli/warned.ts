@@ -1,4 +1,4 @@
-// A shell in which check warns of something, and what it says.
+// A shell in which check has warnings, and their text.
 
 import assert from 'node:assert/strict'
 import type { TestContext } from 'node:test'
@@ -11,7 +11,7 @@ export const MINUTE = 60_000
 
 export type Finding = { level: string; kind: string; subject: string; message: string; mend: string }
 
-/** What check says; that words, codes and --strict agree with it is looked at every time. */
+/** The findings of check; each call also verifies that words, codes and --strict agree with them. */
 export async function warningsOf(shell: Shell): Promise<Finding[]> {
   const [json, words, strict] = [
     await shell.tranche(['check', '--json']),
@@ -30,7 +30,7 @@ export async function warningsOf(shell: Shell): Promise<Finding[]> {
   return findings.map((finding) => ({ ...finding, mend: plain(shell, finding.mend) }))
 }
 
-/** The shell names its database on every command line, and so does what check says to run. */
+/** The shell names its database on every command line, and so do the commands that check suggests. */
 export function plain(shell: Shell, mend: string): string {
   if (!mend.startsWith('tranche ')) return mend
   const [named = '', db = ''] = /^tranche --db ('[^']*'|\S+) /.exec(mend) ?? []
@@ -38,7 +38,7 @@ export function plain(shell: Shell, mend: string): string {
   return mend.replace(named, 'tranche ')
 }
 
-/** The one warning there is, as the three things a reader acts on. */
+/** The only warning, as the three things a reader acts on. */
 type Told = [kind: string, subject: string, mend: string]
 export async function onlyWarning(shell: Shell, find = warningsOf): Promise<Told> {
   const [finding, ...more] = await find(shell)
@@ -68,7 +68,7 @@ export async function addPlan(shell: Shell, key: string, terms: object): Promise
   assert.equal((await post('plans', { ...PLAN, ...terms })).status, 200)
 }
 
-/** As many wake-ups of the scheduler, over one opening of the database; with null, no feed tells a price. */
+/** Wakes the scheduler so many times, over one opening of the database; with null, no feed gives a price. */
 export async function ticks(
   { file, machine, advance }: Shell,
   count: number,
@@ -84,7 +84,7 @@ export async function ticks(
   await store.close()
 }
 
-/** What the first tranche of a plan came to, in the words of its partner. */
+/** Confirms the first tranche of a plan as its partner reports it. */
 export async function confirmFirst(shell: Shell, key: string, body: object): Promise<string> {
   const due = JSON.parse((await shell.call('GET', '/partner/v1/executions/due', key)).text)
   const id = String(due[0].execution_id)

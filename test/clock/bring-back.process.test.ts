@@ -31,7 +31,7 @@ async function openPlan(t: Parameters<typeof openWorld>[0]): Promise<World> {
   return world
 }
 
-/** What a plan's executions of the present window and all windows add up to. */
+/** The sums of a plan's windows, over the executions of the present window and all windows. */
 async function moneyOf({ store }: World): Promise<{ start: number; budget: Usd; taken: Usd }[]> {
   const [plan] = await store.findPlans('p1')
   return (plan?.windows ?? []).map((one) => ({
@@ -94,9 +94,9 @@ test('a window rolled ahead comes back to its cell of the grid with what the cel
   assert.equal(plan?.place.budget, usd('60.00') - before)
   const found = async (kind: string) => (await world.store.findWarnings()).find((one) => one.kind === kind)
   assert.equal((await found('windows_ahead'))?.subject, 'acme live plan p1')
-  // The cell was closed with money left, which its plan gets back.
+  // The cell was closed with money left, which returns to its plan.
   assert.equal((await found('windows_unspent'))?.subject, 'acme live plan p1')
-  // An instruction of the clock ahead can be ended; that there were passes and audited acts is no harm.
+  // An instruction of the clock ahead can be ended; passes and audited acts since then do not matter.
   assert.match(
     (await found('clock_back'))?.message ?? '',
     /holds records of 2026-02-04T09:00:00\.000Z, 30 d later$/,

@@ -1,4 +1,4 @@
-// Keys and months under a wrong clock: a revoked key is dead, and a month is closed by what was recorded.
+// Keys and months under a wrong clock: a revoked key is dead, and a month is closed by its records.
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
@@ -70,7 +70,7 @@ test('expiry goes by the later of clock and record, and lifetimes by the clock',
   assert.equal(used?.lastUsedAt, plus(T0, HOUR_MS), 'by the clock, or every call would mark it anew')
 })
 
-// Closing months: by what was recorded, and never by the clock of the process that reports.
+// Closing months: by the records, and never by the clock of the process that reports.
 
 const JANUARY = periodOf('2026-01')
 

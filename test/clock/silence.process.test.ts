@@ -1,5 +1,5 @@
-// Silence at three in the morning, with the real things: a feed that dies, a partner that no longer polls, one whose
-// venue takes no order, a disk that fills. One `status` shows each, `check` says the same, and the next command works.
+// Silence at three in the morning, with real processes: a dead feed, a partner that no longer polls, one whose venue
+// takes no order, a disk that fills. One `status` shows each, `check` agrees, and the suggested command works.
 
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
@@ -14,7 +14,7 @@ import { openShop, type Shop } from './wrong-clock.ts'
 
 type Finding = { kind: string; severity: string; subject: string; message: string; mend: string }
 
-/** What status finds at a time, which check says in the same words and both show to a person. */
+/** The findings of status at a time, equal to those of check, both as JSON and as text. */
 async function found(shop: Shop, shiftMs: number): Promise<Finding[]> {
   const [status, words, check, strict] = await Promise.all([
     shop.run(shiftMs, 'status', '--json'),
@@ -33,7 +33,7 @@ async function found(shop: Shop, shiftMs: number): Promise<Finding[]> {
   return findings
 }
 
-/** The processes look a moment apart, and a span of a day may have a second more. */
+/** The processes run a moment apart, and a span of a day may have a second more. */
 const timeless = (finding: Finding): Finding => ({
   ...finding,
   message: finding.message.replace(/( \d+ (d|h|min|s))+/g, ' <span>'),
@@ -43,7 +43,7 @@ const kinds = (findings: Finding[]): string[] => findings.map(({ kind }) => kind
 const messageOf = (findings: Finding[], kind: string): string =>
   findings.find((one) => one.kind === kind)?.message ?? `no ${kind}`
 
-/** The command that a finding names, in its own words. */
+/** Runs the command that a finding names, exactly as printed. */
 async function mend(shop: Shop, shiftMs: number, findings: Finding[], kind: string) {
   const words =
     findings
@@ -54,7 +54,7 @@ async function mend(shop: Shop, shiftMs: number, findings: Finding[], kind: stri
   return shop.run(shiftMs, ...words.slice(3))
 }
 
-/** A live partner on the phone: what it sends to a serve whose clock is `shiftMs` off. */
+/** A live partner on the phone: the calls it sends to a serve whose clock is `shiftMs` off. */
 async function partner(shop: Shop, shiftMs: number) {
   const { out } = await shop.run(0, 'key', 'create', 'acme', '--env', 'live')
   const served = await shop.serve(shiftMs, ...WITH_OPS)
@@ -99,7 +99,7 @@ suite('silence is seen within one status', { concurrency: 2 }, () => {
     const { out } = await shop.run(at, 'status')
     assert.match(out, new RegExp(`^price +64,250.50 USD, 1 d 12 h .*old.*; feed ${origin} is down$`, 'm'))
     assert.ok(!out.includes('secret-key'), 'the rest of an address may hold a key')
-    // Without a feed there is nothing to be down, once no tick asks for it any more.
+    // Without a feed no feed can be down, once no tick requests it.
     const none = await openShop(t)
     await none.run(0, 'tick')
     assert.deepEqual(await found(none, 0), [])
@@ -161,7 +161,7 @@ suite('silence is seen within one status', { concurrency: 2 }, () => {
 })
 
 /**
- * What is found on a disk of 32 MiB beside a running serve, while it fills; at last without one, when nothing opens.
+ * The findings on a disk of 32 MiB beside a running serve, while it fills; at last without serve, when nothing opens.
  */
 async function onSmallDisk(t: TestContext): Promise<Finding[][]> {
   const folder = temporaryFolder(t)

@@ -113,7 +113,7 @@ test('a dispute begins beyond ten minutes and lasts until a witness agrees or th
   assert.equal(decideDispute(T0, testimony(T0), ahead), null)
 })
 
-/** All that a pass could have changed. */
+/** Everything that a pass could have changed. */
 const traces = async ({ store }: Shop) => ({
   executions: (await allExecutions(store)).length,
   windows: (await allPlans(store)).map(({ window }) => window?.start),
@@ -178,7 +178,7 @@ test('a wrong witness holds nobody up forever: a tick that asks nobody goes on',
     0,
     'a cache says how old its answer is',
   )
-  // A cache that writes its own date, and passes on how old the answer is.
+  // A cache that writes its own date, and passes on the age of the answer.
   shop.headers.date = httpDate(now())
   assert.equal((await shop.run(0, 'tick', '--price-feed', shop.feed)).code, 0)
   assert.ok(!(await kinds(shop)).includes('clock_disputed'))

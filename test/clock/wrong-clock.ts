@@ -13,7 +13,7 @@ import { finish, type Program, SOURCE, startServe } from '../support/process.ts'
 import { type Outcome, runHere } from '../support/service.ts'
 
 const [NODE, ...REST] = SOURCE
-/** Its clock is SHIFT_MS off. */
+/** The program with its clock SHIFT_MS off. */
 export const SHIFTED: Program = [NODE, '--import', join(import.meta.dirname, 'shift.mjs'), ...REST]
 
 export const now = machine.clock
@@ -21,13 +21,13 @@ export const now = machine.clock
 export type Shop = {
   cwd: string
   store: Store
-  /** The feed: a ticker of this machine that tells the right time, or another one. */
+  /** The feed: a ticker of this machine that reports the right time, or another one. */
   feed: string
-  /** What the ticker puts into its headers. */
+  /** The headers of the ticker's answers. */
   headers: Record<string, string>
   /** Runs a command whose clock is `shiftMs` off: it knows nothing but the file. */
   run: (shiftMs: number, ...argv: string[]) => Promise<Outcome>
-  /** The same in a process of its own, which has that from its own clock. */
+  /** Runs it in a process of its own, whose own clock is off. */
   runApart: (shiftMs: number, ...argv: string[]) => ReturnType<typeof finish>
   serve: (shiftMs: number, ...argv: string[]) => ReturnType<typeof startServe>
 }

@@ -1,4 +1,4 @@
-// Copies of files: how two databases are compared, and that a copy is not held up by a pass.
+// Copies of files: how two databases are compared, and that a pass does not delay a copy.
 
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
@@ -29,7 +29,7 @@ const tableOf = (of: string): Table => TABLES.find(({ name }) => name === of) as
 const prices = tableOf('prices')
 const ROWS: Value[][] = [1n, 2n, 3n].map((at) => [at, at * 100n, 'hand'])
 
-/** A side with these rows, in blocks of two. `counted` is what it says that there are. */
+/** A side with these rows, in blocks of two. `counted` is the row count that it reports. */
 const sideOf = (rows: readonly Value[][], counted = rows.length): Rows => ({
   count: async () => counted,
   async *blocks(table): AsyncGenerator<Block> {
@@ -90,9 +90,9 @@ test('a line gives back the row that it was made of, whatever is in it', () => {
   assert.equal(withOurNumbers('1\t1e-07\t\\N\t5\t6\n', volatility), '1\t1e-7\t\\N\t5\t6\n')
 })
 
-// A pass that goes on for too long holds up a copy that freezes its source, and a migration: each says so of itself.
+// An endless pass delays a copy that freezes its source, and a migration: each reports it in its own words.
 
-/** Why `work` gave up, while a pass that never ends has the file. */
+/** The reason why `work` gave up, while an endless pass has the file. */
 async function refusalBesidePass(t: TestContext, file: string, work: () => Promise<unknown>): Promise<Error> {
   const endPass = acquireLock(lockFile(file, 'pass'))
   assert.ok(endPass)

@@ -1,5 +1,4 @@
-// A whole database into another one, on a server and from it: while it is in use, on a standby, and by backup and
-// restore.
+// Copies of a whole database to a server and from it: while it is in use, on a standby, and by backup and restore.
 
 import assert from 'node:assert/strict'
 import {
@@ -99,7 +98,7 @@ suite('copy', { concurrency: 2 }, () => {
       assert.ok((printed.tables.find((table) => table.name === name)?.rows ?? 0) > 5, name)
     await on('none', 'copy', '--from', one, '--to', two)
     await on('none', 'copy', '--from', two, '--to', beside('far.db'))
-    // One of the two may be that of --db.
+    // Either end may be the database of --db.
     await on(one, 'copy', '--to', beside('near.db'))
     await on(file, 'copy', '--to', beside('straight.db'))
     const straight = bytes(beside('straight.db'))
@@ -179,7 +178,7 @@ suite('copy', { concurrency: 2 }, () => {
     }
     const server = await ourServer()
     const database = new URL(url).pathname.slice(1)
-    // What remembers erasures stays beside every database that gives way.
+    // The schema of erasures stays beside every replaced database.
     const left = await server.ask(
       "select nspname from pg_namespace where nspname ~ 'tranche' and nspname <> 'tranche_erasures'",
       database,
@@ -220,7 +219,7 @@ suite('copy', { concurrency: 2 }, () => {
   })
 })
 
-// What somebody uses is not replaced, however quiet they are; and a process that finds another database under the name
+// A database in use is not replaced, even by quiet processes; and a process that finds another database under the name
 // writes nothing into it.
 
 test('a server that a quiet service uses is not replaced, and one that was is not written by it', async (t) => {
@@ -256,7 +255,7 @@ test('a server that a quiet service uses is not replaced, and one that was is no
   const inUse = await refused(url, 'restore', beside('before.db'), '--force')
   assert.deepEqual([inUse.exit, inUse.code], [11, 'database_in_use'])
 
-  // It cannot be back as long as it is stopped.
+  // The service cannot reconnect while it is stopped.
   served.child.kill('SIGSTOP')
   await end(await sessions())
   await on(url, 'restore', beside('before.db'), '--force')
@@ -291,7 +290,7 @@ test('a process that holds the lock counts as a user, by whatever name, and writ
   }
   const { replaced } = JSON.parse(await on(url, 'restore', beside('before.db'), '--force', '--json'))
 
-  // Somebody who knows better gives the name to another one under a process that has it open.
+  // Somebody gives the name to another database under a process that has it open.
   const store = await open(url)
   const { ask } = await ourServer()
   const database = new URL(url).pathname.slice(1)
@@ -316,12 +315,12 @@ test('a pool that tells twice of a session that it has gone is not asked for ses
   const sessions = [await pool.connect(), await pool.connect()]
   for (const session of sessions) session.release()
   for (const session of sessions) pool.emit('remove', session)
-  // This is never over in a process that asks without end.
+  // This never ends in a process that asks without end.
   await setTimeout(20)
   assert.equal(pool.totalCount, 2)
 })
 
-// A move from or to a server whose commits wait for a standby, when somebody ends such a wait: what is on one disk
+// A move from or to a server whose commits wait for a standby, when somebody cancels such a wait: a commit on one disk
 // alone could be lost, and the source would take writes beside its copy.
 
 /** A small database on a primary, an empty one, a place for a file, and a move from one to another. */
@@ -336,7 +335,7 @@ async function stage(t: TestContext, name: string) {
   const store = await (await on(full)).open({ create: true })
   await populate(store)
   await store.close()
-  /** `verifying` is called when all that is left to commit is the freeze and the name. */
+  /** `verifying` is called when only the freeze and the name are left to commit. */
   const move = async (from: string, to: string, { seal = true, verifying = () => {} } = {}) => {
     let hasBegun = false
     return copyDatabase(await on(from), await on(to), {
@@ -410,12 +409,12 @@ suite('a move and a standby', () => {
   })
 })
 
-// backup and restore of a database on a server: a file of SQLite's, and back.
+// backup and restore of a database on a server: into a SQLite file, and back.
 
 test('a copy that ends in the middle of a table leaves its server at once', async (t) => {
   const url = await ownDatabase(temporaryFolder(t))
   const client = await openAlone(url)
-  // More than fits into what lies between a server and its reader.
+  // More than the buffers between a server and its reader hold.
   await client.query("insert into prices select n, 1, repeat('x', 100) from generate_series(1, 300000) n")
   await client.end()
   const source = await holdServer(url, null, { fromWriters: true })
@@ -450,7 +449,7 @@ test('a backup of a server is a file that serves, and restores into a server', a
   assert.match(await on(fresh, 'audit'), /database\.restore/)
   await on(fresh, 'check')
 
-  // What is there gives way only when asked to, and is kept.
+  // The existing database is replaced only with --force, and is not deleted.
   await on(url, 'partner', 'create', 'later', '--name', 'Later')
   const { exit, code, message } = await refused(url, 'restore', copy)
   assert.deepEqual([exit, code], [5, 'database_exists'])

@@ -1,4 +1,4 @@
-// What tests of copies copy: weeks of a service's life in a file, and places on a server.
+// Sources and targets for the tests of copies: weeks of a service's life in a file, and places on a server.
 
 import { join } from 'node:path'
 import type { TestContext } from 'node:test'
@@ -13,17 +13,17 @@ const RELEASE = join(import.meta.dirname, '../../fixtures/releases/0.1.0')
 export type Ends = {
   shell: Shell
   keys: string[]
-  /** The file of the shell, at the schema of today. */
+  /** The file of the shell, at the current schema. */
   file: string
   /** A name in the folder of the file. */
   beside: (name: string) => string
   /** The address of a database of the test's own on a server, which is empty at first. */
   onServer: (name: string) => string
-  /** Runs a command that must succeed on any database, and answers what it printed. */
+  /** Runs a command that must succeed on any database, and answers its output. */
   on: (db: string, ...argv: string[]) => Promise<string>
-  /** Runs one that must fail, and answers its code and what it said. */
+  /** Runs a command that must fail, and answers its code and its message. */
   refused: (db: string, ...argv: string[]) => Promise<{ exit: number; code: string; message: string }>
-  /** How it is frozen, as a tick finds it; null for one in which a pass ran. Not for one that has moved. */
+  /** The kind of freeze that a tick finds; null where a pass ran. Not for a database that has moved. */
   frozenKind: (db: string) => Promise<string | null>
   open: (db: string) => Promise<Store>
 }

@@ -1,5 +1,4 @@
-// A database that has moved takes no write of any process and says where it is now; what it takes up to then is in the
-// copy.
+// A moved database accepts no write of any process and names its new place; every write before the move is in the copy.
 
 import assert from 'node:assert/strict'
 import { existsSync, readdirSync } from 'node:fs'
@@ -33,7 +32,7 @@ async function moving(t: TestContext, kind: Kind): Promise<Ends & { source: stri
 
 const isMoved = (error: unknown): boolean => error instanceof Problem && error.code === 'database_moved'
 
-/** Adds partners one after the other until that is refused; answers those that were added. */
+/** Adds partners one after the other until one is refused; answers those that were added. */
 async function writeUntilMoved(store: Store, name: string, begun: () => void): Promise<string[]> {
   const added: string[] = []
   for (;;) {
@@ -43,7 +42,7 @@ async function writeUntilMoved(store: Store, name: string, begun: () => void): P
       added.push(partnerSlug)
       begun()
     } catch (error) {
-      // It is held while it is copied; a caller that was told to wait tries again.
+      // The database is locked during the copy; a caller that was told to wait tries again.
       if (error instanceof Problem && error.code === 'database_locked') continue
       assert.ok(isMoved(error), String(error))
       return added
@@ -65,7 +64,7 @@ suite('moved', { concurrency: 2 }, () => {
 
       const idle = await before.findTenant('idle', 'live')
       assert.ok(idle)
-      // Nothing is due of it, and so nothing would be written.
+      // Nothing is due in it, and so nothing would be written.
       await assert.rejects(
         before.deliverDue(idle, 1, (seen) => seen),
         isMoved,
@@ -123,14 +122,14 @@ suite('moved', { concurrency: 2 }, () => {
         else assert.deepEqual([code, JSON.parse(out).was_frozen], [0, true])
       }
 
-      // The copy is not frozen, and goes on.
+      // The copy is not frozen, and accepts writes.
       await on(target, 'partner', 'create', 'later', '--name', 'Later')
       assert.equal(await frozenKind(target), null)
 
       await on(source, 'copy', '--unseal', '--yes')
       await on(source, 'partner', 'create', 'again', '--name', 'Again')
       assert.match(await on(source, 'audit'), /database\.freeze[\s\S]*database\.unseal/)
-      // Until somebody has made sure that nothing uses the copy.
+      // Frozen until somebody has made sure that nothing uses the copy.
       assert.equal(await frozenKind(source), 'operator')
       await on(source, 'resume', '--yes')
       assert.equal(await frozenKind(source), null)
@@ -279,7 +278,7 @@ suite('moved', { concurrency: 2 }, () => {
 
 const RELEASE = join(import.meta.dirname, '../../fixtures/releases/1.0.0')
 
-/** A database of an earlier version, which it has sealed. */
+/** A database that an earlier version has sealed. */
 async function movedByEarlier(
   t: TestContext,
   kind: Kind,
@@ -303,12 +302,12 @@ async function movedByEarlier(
   return { ...all, source }
 }
 
-// A copy that is killed: its target is as if it had never begun, its source takes writes or has moved, and the next
-// copy does all of it. A restore that is killed leaves what is frozen as it is.
+// A killed copy: its target is as if the copy had never begun, its source accepts writes or has moved, and the next
+// copy does everything. A killed restore leaves a frozen database as it is.
 
 const MIGRATING = 8
 
-/** Starts a copy in a process of its own and kills it as soon as `isTime`. False when it was done before that. */
+/** Starts a copy in a process of its own and kills it as soon as `isTime`. False when the copy ended before that. */
 const killed = (
   t: TestContext,
   all: Ends,
@@ -371,19 +370,19 @@ test('killed between the freeze and the name, the source has moved, and the same
   assert.equal((await refused(file, 'tick', '--price', '60000')).code, 'database_moved')
   assert.equal((await refused(file, 'copy', '--to', beside('other.db'))).code, 'database_moved')
   await on(file, 'copy', '--to', url, '--seal')
-  // Nothing tells any more whether the source was frozen before it moved.
+  // No record remains of whether the source was frozen before it moved.
   assert.equal(await frozenKind(url), 'operator')
   await on(url, 'resume', '--yes')
   assert.equal(await frozenKind(url), null)
 })
 
-/** One that is frozen, and the hold that its backup knows nothing of. */
+/** A frozen database, and a hold newer than its backup. */
 async function heldSince({ shell, on, beside }: Ends, db: string): Promise<string> {
   const copy = beside('last-night.db')
   await on(db, 'backup', copy)
   await on(db, 'partner', 'hold', 'acme')
   await on(db, 'restore', copy, '--force')
-  // What is replaced is kept under a name with the time.
+  // The replaced database is stored under a name with the time.
   shell.advance(1_000)
   return copy
 }
@@ -427,7 +426,7 @@ test('a restore on a server that is killed before its copy has the name leaves a
   const argv = ['restore', copy, '--db', url, '--force']
   assert.ok(await killedIn(t, all, argv, isNaming))
   await asks(`select pg_advisory_unlock(${MIGRATING}, 0)`)
-  // Its server learns that it is gone when it next speaks to it.
+  // Its server learns of its end when it next speaks to it.
   const isThere = () =>
     asks(`select 1 from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()`)
   while (await isThere()) await pause(10)

@@ -1,4 +1,4 @@
-// What a database that gave way to a copy still tells, and what is carried over from it: on a file and on a server.
+// Stops recorded in a replaced database, and how a restore merges them into the new one: in a file and on a server.
 
 import assert from 'node:assert/strict'
 import { copyFileSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
@@ -76,7 +76,7 @@ const linkWithMail = (store: Store, tenant: Tenant, partnerUserId: string, email
 
 const USERS = ['u1', 'u2', 'u3', 'u4', 'u6']
 
-/** Every kind of thing whose stop is carried, each of a user of its own, in a copy. */
+/** Every kind of record that can be stopped, each of a user of its own, in a copy. */
 async function copied(place: Place): Promise<void> {
   await place.within(async (store, live) => {
     await store.addKey({ ...keyFor(live), keyId: 'key_leaked' }, AUDIT)
@@ -108,7 +108,7 @@ const STOPS: Record<string, Stopping> = {
   user_erased: (store, live) => store.eraseUser(live, 'u6', AUDIT),
 }
 
-/** What each of them comes to, as an operator sees it. */
+/** The state after each stop, as an operator sees it. */
 const stateOf = (place: Place) =>
   place.within(async (store, live) => {
     const plans = (await allPlans(store)).filter(({ tenant }) => tenant.partnerSlug === 'acme')
@@ -131,7 +131,7 @@ const stateOf = (place: Place) =>
 const only = (...kinds: string[]) =>
   Object.fromEntries(Object.keys(STOPS).map((kind) => [kind, kinds.includes(kind)]))
 
-/** Those that a restore lists. An erasure is only counted: who was erased is nobody's to read. */
+/** The kinds that a restore lists. An erasure is only counted: nobody may read who was erased. */
 const LISTED = Object.keys(STOPS).filter((kind) => kind !== 'user_erased')
 
 const kindsOf = (told: Told): string[] => [...new Set(told.since_copy?.stops.map(({ stop }) => stop))].sort()
@@ -157,7 +157,7 @@ for (const kind of ['file', 'server'] as const) {
       const said = audits.flatMap(({ action, detail }) =>
         action === 'database.carry_stop' ? [detail.stop] : [],
       )
-      // A user who is disabled has plans that are paused.
+      // The plans of a disabled user are paused.
       assert.deepEqual([[...new Set(said)].sort(), said.length], [listed, told.since_copy?.stops.length])
       place.shell.advance(1_000)
     }
@@ -171,7 +171,7 @@ for (const kind of ['file', 'server'] as const) {
     const told = await place.restore()
     assert.deepEqual([kindsOf(told), told.erased_again], [LISTED.toSorted(), 1])
     assert.deepEqual(told.since_copy?.unread, [])
-    // The audit log begins with the restore, and tells then what that has carried over.
+    // The audit log begins with the restore, and then lists the merged stops.
     const entries = JSON.parse(await place.on('audit', '--json')) as { at: string; action: string }[]
     const [first, ...after] = entries.slice(copiedEntries).map(({ action }) => action)
     assert.deepEqual(
@@ -198,7 +198,7 @@ for (const kind of ['file', 'server'] as const) {
     await place.on('backup', older)
     await copied(place)
     for (const make of Object.values(STOPS)) await place.within(make)
-    // The older copy has no plan of those, and so nothing of their stops.
+    // The older copy has no such plans, and so none of their stops.
     await place.on('restore', older, '--force')
     place.shell.advance(1_000)
     const told = await place.restore()
@@ -216,7 +216,7 @@ for (const kind of ['file', 'server'] as const) {
     const give = (email: string) => place.within((store, live) => linkWithMail(store, live, 'u6', email))
     const erase = () => place.within((store, live) => store.eraseUser(live, 'u6', AUDIT))
     await copied(place)
-    // From here on, every write is dated before what the copy has.
+    // From here on, every write is dated before the records of the copy.
     place.shell.advance(-5 * HOUR_MS)
     await give('second@example.org')
     await erase()
@@ -228,7 +228,7 @@ for (const kind of ['file', 'server'] as const) {
     await erase()
     for (const copy of [place.copy, later]) {
       place.shell.advance(1_000)
-      // Known by what is remembered alone, as where the replaced database is lost.
+      // Known from the stored notes alone, as where the replaced database is lost.
       if (kind === 'file') rmSync(place.db)
       await place.on('restore', copy, '--force')
       assert.equal(await mail(), null, copy)
@@ -319,7 +319,7 @@ for (const kind of ['file', 'server'] as const) {
     assert.deepEqual(told.since_copy?.issued, [kept('R-002', 'bolt'), kept('R-003', 'acme')])
     assert.deepEqual(told.since_copy?.unread, [])
     assert.deepEqual(await place.within(ofAll), [first, second, credit])
-    // Once more from the same backup, from what was replaced before that, and the number after the last goes on.
+    // A second restore of the same backup uses the database replaced before, and the next number follows the last.
     place.shell.advance(1_000)
     await place.restore()
     assert.deepEqual(await place.within(ofAll), [first, second, credit])
@@ -338,7 +338,7 @@ for (const kind of ['file', 'server'] as const) {
       const notes = `${place.db}.erasures`
       assert.equal(statSync(notes).mode & 0o777, 0o600)
       assert.match(readFileSync(notes, 'utf8'), /^([0-9a-f]{64} \S+Z\n){2}$/)
-      // A machine that is set up anew has the copy and the notes.
+      // A new machine has the copy and the notes.
       rmSync(place.db)
       writeFileSync(notes, `${readFileSync(notes, 'utf8')}0123 cut o`)
     }
@@ -496,7 +496,7 @@ test('a database of an earlier release that gives way tells what it has stopped,
   const kept = new SQLite(told.replaced, { readonly: true })
   assert.equal(kept.prepare('select count(*) from migrations').pluck().get(), before)
   kept.close()
-  // Neither has been copied into the folder that somebody was in: a copy knows what was erased since.
+  // Neither has been copied into the current folder: a copy knows the erasures since.
   assert.deepEqual(
     readdirSync('.').filter((name) => name.includes('before-migration')),
     [],

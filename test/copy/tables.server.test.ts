@@ -1,5 +1,5 @@
-// The descriptions of the tables say what both schemas are: each table, column, kind and key, what may be null, and
-// what an insert may leave to the database.
+// The descriptions of the tables match both schemas: each table, column, kind and key, which columns may be null, and
+// which an insert may leave to the database.
 
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
@@ -20,9 +20,9 @@ type Found = {
 }
 
 /**
- * What is made anew in a copy, or goes another way: when a file was migrated, and which server took the last write.
- * What a change of a partner has not reached yet is reached before there is a copy. Of those that were in use once and
- * are empty now, there is nothing to copy.
+ * Tables that are made anew in a copy or filled another way: when a file was migrated, and which server took the last
+ * write. Pending changes of a partner are completed before there is a copy. Tables that were once in use and are empty
+ * now have nothing to copy.
  */
 const OTHERS = [
   'file_migrations',
@@ -46,7 +46,7 @@ const KINDS: Record<string, ColumnKind> = {
   'double precision': 'real',
 }
 
-/** The digests of rows that change, which nobody writes or reads any more: a schema only grows. */
+/** The digests of mutable rows, which nobody writes or reads any more: a schema only grows. */
 const isOldDigest = (name: string, column: string): boolean =>
   column === 'digest' &&
   !TABLES.some((table) => table.name === name && table.columns.some((c) => c.name === column))

@@ -1,4 +1,4 @@
-// What passes at an uneven pace lead to: when the failsafe of a window begins, and when a scheduler is late.
+// Passes at uneven intervals: when the failsafe of a window begins, and when a scheduler is late.
 
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
@@ -73,7 +73,7 @@ test('a clock set back makes nobody late', () => {
   assert.equal(schedulerLateness(cron(MINUTE_MS), plus(NEWEST, -24 * HOUR_MS)).isLate, false)
 })
 
-// When the failsafe of a window begins.
+// The start of a window's failsafe.
 
 const windowStart = Date.UTC(2026, 0, 5) as Instant
 const window = { windowStart, windowEnd: plus(windowStart, DAY_MS) }

@@ -1,5 +1,4 @@
-// Executions: their ids, what a report, a cancellation and a late fill may do to one, and when two reports say the
-// same.
+// Executions: their ids, the changes by a report, a cancellation and a late fill, and when two reports are equal.
 
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
@@ -66,7 +65,7 @@ function executionIn(status: ExecutionStatus): Execution {
   } as Execution
 }
 
-/** An execution in its window, with the trade that its status asks for. */
+/** An execution in its window, with the trade that its status requires. */
 function seenIn(status: ExecutionStatus, recorded: Report | null = null): ExecutionFacts {
   const open = status === 'pending' || status === 'sent'
   const said = recorded ?? REPORTS.find((one) => one.status === status && isRecorded(status)) ?? null
@@ -107,7 +106,7 @@ const codeOf = (act: () => Confirmation): string => {
   }
 }
 
-// Columns: filled, partial, failed, cancelled. A fill that is refused is kept, whatever it is refused for.
+// Columns: filled, partial, failed, cancelled. A refused fill is stored, whatever the reason of its refusal.
 const CONFIRMED: Record<ExecutionStatus, (ProblemCode | 'recorded' | 'replayed' | `kept ${KeptFor}`)[]> = {
   pending: ['kept execution_pending', 'kept execution_pending', 'execution_pending', 'execution_pending'],
   sent: Array(4).fill('recorded'),
@@ -349,7 +348,7 @@ test('a thousand ids of one millisecond are a thousand different ids in order', 
   assert.deepEqual([...new Set(ids)].sort(), ids)
 })
 
-// Reports: when two say the same, and the text whose digest is kept beside every trade.
+// Reports: when two are equal, and the text whose digest is stored with every trade.
 
 const TOLD: Report = {
   status: 'filled',
@@ -367,7 +366,7 @@ const failed = (failureReason: string | null): NoFill => ({
   failureReason,
 })
 
-/** Written down forever: databases hold digests of these texts, and `check` makes them anew. */
+/** Fixed forever: databases have digests of these texts, and `check` computes them again. */
 const FINGERPRINTS: [Report, string][] = [
   [TOLD, '["filled","o1",1767571200000,"1000000000","100000","6000000000000",null]'],
   [

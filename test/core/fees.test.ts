@@ -145,7 +145,7 @@ test('a volume that adjustments brought below nothing is charged like none, and 
   )
 })
 
-// Pricing tiers: which one a month is charged by, and what a new version inherits.
+// Pricing tiers: the one that a month is charged by, and the terms that a new version inherits.
 
 const VERSIONS: Tier[] = [
   tier(),

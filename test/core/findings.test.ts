@@ -1,4 +1,4 @@
-// What an operator is told to look after: each rule at its threshold, and on either side of it.
+// Findings for an operator: each rule at its threshold, and on either side of it.
 
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
@@ -139,7 +139,7 @@ test('of reports that were only counted the execution is named', () => {
   const [late] = found({ partners: [{ ...calm, lateFills }] })
   assert.match(late?.message ?? '', /^3 reported and refused, counted and not kept, such as of exec_2: /)
   assert.deepEqual(late?.next, ['tranche', 'docs', 'levers#a-fill-that-was-refused'])
-  // Of what is not known, only whose it was.
+  // For an unknown execution, only its owner is known.
   const [unknown] = found({ partners: [{ ...calm, lateFills: { ...lateFills, firstUnkept: null } }] })
   const dismiss = ['tranche', 'execution', 'dismiss-late', '--partner', 'acme', '--env', 'live']
   assert.ok(unknown?.message.endsWith(`ask the partner, then \`${dismiss.join(' ')} --reason TEXT\``))
@@ -294,7 +294,7 @@ test('everything at once: in a steady order, each with its severity, a tenant wh
       { ...check, job: 'backup', ok: false, message: '/var/backups: no room' },
     ],
   })
-  // Those that looks find, in the database or beside it; and a frozen one says so alone of what no pass does in it.
+  // Left out: findings in or beside the database, and database_frozen, which replaces those about passes.
   const looked: FindingKind[] = ['clock_back', 'key_ends', 'file_open', 'file_closed', 'wal_large']
   looked.push('standby_away', 'serve_stopped', 'trade_price', 'windows_ahead', 'database_frozen')
   const others = Object.keys(FINDINGS).filter((kind) => !(looked as string[]).includes(kind))
@@ -332,10 +332,10 @@ test('a price that came from a feed is old after a day, while plans wait for pas
   assert.deepEqual(kinds({}), ['feed_down'])
   assert.deepEqual(kinds({ fedAt: ago(24 * HOUR_MS) }), [])
   assert.deepEqual(kinds({ fedAt: null }), [])
-  // It ends by itself: an operator may want to go on without prices.
+  // The finding expires: an operator may want to continue without prices.
   assert.deepEqual(kinds({ fedAt: ago(8 * DAY_MS) }), ['feed_down'])
   assert.deepEqual(kinds({ fedAt: plus(ago(8 * DAY_MS), -1) }), [])
-  // A price by hand or from a file hides nothing; by one that is live, plans go all the same.
+  // A manual or imported price hides nothing; with a live one, plans fire all the same.
   assert.deepEqual(kinds({ price: { ...price, at: NOW, source: 'import' } }), ['feed_down'])
   const said = (at: Instant) => found({ fedAt: price.at, price: { ...price, at } } as never)[0]?.message
   assert.match(
@@ -343,11 +343,11 @@ test('a price that came from a feed is old after a day, while plans wait for pas
     /^no feed has given a price for 1 d 12 h, so tranches fire by the clock; /,
   )
   assert.match(said(NOW) ?? '', /^no feed has given a price for 1 d 12 h; do the ticks still have /)
-  // Plans that nothing may fire, of a partner that is held, wait for no price.
+  // Plans of a held partner, which nothing may fire, wait for no price.
   assert.deepEqual(kinds({ scheduler: { ...well.scheduler, waitingSince: null } }), [])
   const down = { name: 'coinbase', askedAt: NOW, down: { since: ago(HOUR_MS), reason: 'HTTP 503' } }
   assert.deepEqual(kinds({ feed: down }), ['feed_down'])
-  // The passes of a frozen database ask no feed, and fire nothing by the clock.
+  // The passes of a frozen database query no feed, and fire nothing by the clock.
   const frozen = frozenSince(HOUR_MS)
   assert.deepEqual(kinds({ frozen }), ['database_frozen'])
   assert.match(found({ frozen, price, feed: down })[1]?.message ?? '', /^has given no .* too old to go by$/)

@@ -1,4 +1,4 @@
-// Late fills: what an operator may make of a report of a purchase that a rule refused.
+// Late fills: the decisions an operator may take about a refused report of a purchase.
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
@@ -25,7 +25,7 @@ const RESERVED = usd('10.00')
 const BUDGET = usd('60.00')
 const TRANCHES = 4
 
-/** One window, what its executions became, and what was reported of them: all that a store would hold. */
+/** A window, the outcomes of its executions, and the reports about them: all that a store would hold. */
 type Book = {
   window: Window
   pages: { execution: Execution; trade: Trade | null; late: LateFill[]; adjustments: Adjustment[] }[]
@@ -86,7 +86,7 @@ test('whatever is confirmed, kept, accepted and adjusted: the budget holds, and 
         assertSound(book)
       }
     }),
-    // As many as show every outcome below, whatever the seed: 'replayed' is the rarest.
+    // Enough runs to show every outcome below, whatever the seed: 'replayed' is the rarest.
     { numRuns: 3_000 },
   )
   for (const kind of [
@@ -118,7 +118,7 @@ const ordersOf = (trade: Trade | null, adjustments: Adjustment[]): string[] => [
   ...adjustments.flatMap(({ partnerOrderId }) => partnerOrderId ?? []),
 ]
 
-/** What a partner and an operator may say of an execution; what core makes of it goes into the book. */
+/** The reports of a partner and the decisions of an operator about an execution; the book records what core answers. */
 function voicesOf(book: Book, number = 0) {
   const page = book.pages[number]
   assert.ok(page)
@@ -228,12 +228,12 @@ const failed = (partnerOrderId: string): Report => ({
   failureReason: null,
 })
 
-// What single reports lead to, once an operator accepts them.
+// The results of single reports, once an operator accepts them.
 
 type Voices = ReturnType<typeof voicesOf>
 const LATER = plus(NOW, MINUTE_MS)
 
-/** Reports of one execution in turn, the last of which is kept. */
+/** Reports of one execution in turn, the last of which is stored as a late fill. */
 function kept(...said: Report[]): Voices & { book: Book; last: () => LateFill } {
   const book = fresh()
   const voices = voicesOf(book)
@@ -260,7 +260,7 @@ for (const [what, said, as, spent, excess] of ACCEPTED) {
     assert.deepEqual([book.window.spent, book.window.excess], [usd(spent), usd(excess)])
     assert.equal(report(last().report), 'replayed')
     assert.throws(() => accept(last()), /^Problem: Report 1 has been accepted already/)
-    // It was made when its report came, unless that says otherwise.
+    // Its time is when its report came, unless the report has another.
     assert.equal(page.adjustments[0]?.fill?.executedAt ?? page.trade?.receivedAt, NOW)
   })
 }
@@ -379,7 +379,7 @@ test('amounts that no purchase can have, and the same again, are no correction',
       adjust({ ...facts, execution: open, trade: null }, { usd: usd('1'), btc: btc('1'), reason: 'x' }, NOW),
     /exec_0 is sent: no report of it is recorded that could be adjusted/,
   )
-  // A report of nothing bought begins at nothing.
+  // A report without a purchase starts from nothing.
   for (const status of ['failed', 'cancelled'] as const) {
     const nothing = { report: { ...failed('o1'), status } } as Trade
     const { before, after } = adjust(

@@ -144,7 +144,7 @@ test('half-even agrees with its definition', () => {
 test('the average price is exact beyond 2^63 and null without coins', () => {
   assert.equal(averagePrice(0n as Usd, 0n as never), null)
   assert.equal(averagePrice((1n << 70n) as Usd, (1n << 70n) as never), UNITS)
-  // Adjustments may leave either below nothing.
+  // Adjustments may make either negative.
   assert.equal(averagePrice(usd('-100.00'), -1n as never), null)
   assert.equal(averagePrice(usd('1.00'), -1n as never), null)
 })

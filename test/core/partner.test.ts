@@ -1,4 +1,4 @@
-// Partners and their keys: what each change changes, how long a key works, rotation and revocation.
+// Partners and their keys: the effect of each change, the lifetime of a key, rotation and revocation.
 
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
@@ -78,7 +78,7 @@ test('the minimum tranche is a cent or more', () => {
   })
 })
 
-// API keys: their text, how long they work, rotation and revocation.
+// API keys: their text, their lifetime, rotation and revocation.
 
 const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 const NOW = Date.UTC(2026, 0, 5) as Instant

@@ -55,7 +55,7 @@ type Case = {
   plan?: Partial<Plan>
   request?: Partial<PlanRequest>
   window?: null
-  /** What becomes of the window, and of the executions. */
+  /** The outcome for the window, and for the executions. */
   outcome: 'kept' | 'reset' | 'cancelled'
 }
 
@@ -183,7 +183,7 @@ test('a new plan takes its defaults only when they are left out', () => {
   assert.equal(created({ status: 'cancelled' }).open, null)
 })
 
-/** By the plan's own start_date and the one of the request, in hours from now; and by the starts with executions. */
+/** By the plan's own start_date and that of the request, in hours from now; and by the starts with executions. */
 const RESET_STARTS: [
   what: string,
   stored: number,
@@ -296,7 +296,7 @@ test('a plan of a disabled user can be cancelled', () => {
   }
 })
 
-// What a plan waits for: one step, and never one in the past.
+// The next step of a plan: a single one, and never one in the past.
 
 const WAITING: PlanState = {
   ...PLAN,
@@ -309,7 +309,7 @@ const WAITING: PlanState = {
 const { window: OPEN, schedule: NEXT } = WAITING
 assert.ok(OPEN && NEXT)
 
-/** Each with everything that those after it wait for as well. */
+/** Each with all the conditions of the later ones as well. */
 const STEPS: [step: string, of: Partial<PlanState>][] = [
   ['none', { status: 'cancelled' }],
   ['confirm', { window: { ...OPEN, reserved: usd('10.00') } }],
@@ -323,7 +323,7 @@ const STEPS: [step: string, of: Partial<PlanState>][] = [
 test('of all that a plan waits for the first is told', () => {
   let all: Partial<PlanState> = {}
   for (const [step, of] of STEPS.toReversed()) {
-    // A window that is not there has no reservation.
+    // A missing window has no reservation.
     all = { ...all, ...of }
     assert.deepEqual(nextStep({ ...WAITING, ...of }), { step, at: null })
     assert.deepEqual(nextStep({ ...WAITING, ...all }), { step, at: null })

@@ -1,4 +1,4 @@
-// Prices: what volatility settles at, which prices it passes over, and which figures of a fill are odd.
+// Prices: the limit of volatility, the prices it ignores, and the odd figures of a fill.
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
@@ -37,7 +37,7 @@ test('until a day of history is in, sigma has its fixed value', () => {
 
 test('a steady market is learned: sigma tends to the return of an hour', () => {
   assert.ok(Math.abs(sigma(zigzag(0.01, HOUR_MS, 2_000)) - 0.01) < 1e-5)
-  // The same move in a quarter of the time is twice the volatility of an hour.
+  // An equal move in a quarter of the time is twice the volatility of an hour.
   assert.ok(Math.abs(sigma(zigzag(0.01, 15 * MINUTE_MS, 8_000)) - 0.02) < 1e-5)
 })
 
@@ -91,7 +91,7 @@ test('whatever is observed, sigma is a number within its bounds', () => {
   )
 })
 
-// Whether the dollars, the coins and the price of a fill fit each other and the market.
+// Whether the dollars, the coins and the price of a fill agree with each other and with the market.
 
 type Fault = OddPrice['fault'] | null
 

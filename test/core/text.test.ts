@@ -1,4 +1,4 @@
-// Text for people: spans of time in words, and what others wrote made safe to read.
+// Text for people: durations in words, and foreign text made safe to read.
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
@@ -41,7 +41,7 @@ for (const [text, shown] of CELLS) {
     assert.equal(visibleCell(text), shown))
 }
 
-// Spans of time in words.
+// Durations in words.
 
 const SPANS: [ms: number, words: string][] = [
   [-5_000, '0 s'],

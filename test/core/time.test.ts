@@ -1,4 +1,4 @@
-// Instants and months: what is read as a time, what is refused, and how it is written.
+// Instants and months: accepted and refused texts of a time, and how it is written.
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
@@ -19,7 +19,7 @@ import { FREQUENCIES, opening, roll, WINDOW_MS } from '../../src/core/window.ts'
 
 const at = (...parts: Parameters<typeof Date.UTC>): Instant => Date.UTC(...parts) as Instant
 
-/** The first instant that four digits of a year can write. */
+/** The first instant of a year with four digits. */
 const FIRST = -62_135_596_800_000 as Instant
 
 const READ: [text: string, at: Instant][] = [
@@ -127,7 +127,7 @@ test('the calendar is the one of the language, on every day of it and beyond the
     assert.equal(formatInstant(day), written(day))
     assert.deepEqual(parseInstant(formatInstant(day)), { ok: true, at: day })
   }
-  // It repeats itself every 400 years; of all the others, the days around the end of a year and of a February.
+  // The calendar repeats every 400 years; besides these, the days around the end of a year and of a February.
   for (let day = at(2000, 2, 1); day <= at(2400, 2, 1); day = plus(day, DAY_MS)) isRight(day)
   for (let year = 2; year <= 9999; year++) {
     for (const month of [1, 3]) {
@@ -184,7 +184,7 @@ test('the later of two instants', () => {
   assert.equal(plus(at(2026, 0, 5), HOUR_MS), at(2026, 0, 5, 1))
 })
 
-// Billing months: their first and last instants, and what is not a month.
+// Billing months: their first and last instants, and texts that are not a month.
 
 const utc = Date.UTC
 

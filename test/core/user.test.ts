@@ -1,4 +1,4 @@
-// Users: every state against every request, and what is kept of what a partner says of one.
+// Users: every state against every request, and the stored parts of a partner's request.
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'

@@ -36,7 +36,7 @@ const fresh = (budget: Usd = BUDGET): Window => ({
 })
 const days = (n: number): Instant => plus(T0, n * DAY_MS)
 
-/** One step of a window's life: which of its tranches it concerns, and which part of an amount in permille. */
+/** A step in the life of a window: which tranche it concerns, and which part of an amount in permille. */
 type Step = {
   kind: 'reserve' | 'fill' | 'fail' | 'adjust' | 'close'
   which: number
@@ -47,7 +47,7 @@ test('whatever happens to a window, its budget holds, and spent + excess is what
   const step: fc.Arbitrary<Step> = fc.record({
     kind: fc.constantFrom('reserve', 'reserve', 'fill', 'fill', 'fail', 'adjust', 'adjust', 'close'),
     which: fc.nat(),
-    // Three times a reservation: operators may go beyond it.
+    // Up to three times a reservation: operators may exceed it.
     permille: fc.integer({ min: 0, max: 3000 }),
   })
   const budget = fc.bigInt({ min: 100_000_000n, max: 10n ** 14n }) as fc.Arbitrary<Usd>
@@ -70,7 +70,7 @@ test('whatever happens to a window, its budget holds, and spent + excess is what
   )
 })
 
-/** A window, its open reservations, and what the executions come to that are over. */
+/** A window, its open reservations, and the totals of the executions that are over. */
 type Life = { window: Window; open: Usd[]; over: { reservation: Usd; total: Usd }[] }
 
 const sum = (amounts: readonly Usd[]): bigint => amounts.reduce((all, one) => all + one, 0n)
@@ -125,7 +125,7 @@ const BEYOND: [what: string, act: () => Window, ledger: [spent: string, excess: 
   ],
 ]
 
-/** A window in which a late fill was entered, beside what else is reserved. */
+/** A window in which a late fill was entered, beside other reservations. */
 const entered = (reservation: string, after: string, beside = '0'): Window =>
   adjustSpent(reserve(fresh(), usd(beside)), {
     before: usd('0'),
@@ -180,7 +180,7 @@ const ROLLS: [frequency: Frequency, afterStartMs: number, next: number | null][]
   ['daily', DAY_MS, 1],
   ['daily', DAY_MS + HALF, 1],
   ['daily', 2 * DAY_MS - 1, 1],
-  // Windows slept through are skipped: one budget, on the same grid.
+  // Windows missed while nothing ran are skipped: one budget, on the same grid.
   ['daily', 2 * DAY_MS, 2],
   ['daily', 40 * DAY_MS + HALF, 40],
   ['weekly', 7 * DAY_MS - 1, null],

@@ -1,6 +1,6 @@
 // The backtest plays each slot once for all windows that share it, and skips the bars at which a scheduler would leave
-// a plan alone. Here windows are played one by one in the plainest way there is, every bar a pass: the tranches are the
-// same, and so are the prices but for the rounding of sums.
+// a plan alone. Here windows are played one by one in the plainest way, every bar a pass: the tranches are the same,
+// and so are the prices except for the rounding of sums.
 
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
@@ -36,7 +36,7 @@ function barsOf(points: readonly Point[]): Bar[] {
 
 type Play = { schedule: Schedule; leadMs: number; live: boolean }
 
-/** One pass at every bar. */
+/** A single pass at every bar. */
 function play(bars: readonly Bar[], { schedule, leadMs, live }: Play): Fire[] {
   const fires: Fire[] = []
   let seen = schedule
@@ -49,7 +49,7 @@ function play(bars: readonly Bar[], { schedule, leadMs, live }: Play): Fire[] {
   return fires
 }
 
-/** What so many dollars at each of some bars pay on average. */
+/** The average price that so many dollars pay at each of some bars. */
 function average(bars: readonly Bar[], spent: readonly { bar: number; units: number }[]): number {
   const dollars = spent.reduce((sum, { units }) => sum + units, 0)
   const coins = spent.reduce(
@@ -59,7 +59,7 @@ function average(bars: readonly Bar[], spent: readonly { bar: number; units: num
   return dollars / coins
 }
 
-/** The window that begins at an instant; null where it has no bar in its failsafe, and cannot spend its budget. */
+/** The window that begins at an instant; null where its failsafe has no bar, so that it cannot spend its budget. */
 function slowly(all: readonly Bar[], { start, frequency, layout, leadMs }: Slow) {
   const end = plus(start, WINDOW_MS[frequency])
   const bars = all.filter(({ at }) => start <= at && at < end)
@@ -92,7 +92,7 @@ function slowly(all: readonly Bar[], { start, frequency, layout, leadMs }: Slow)
 type Priced = 'cost' | 'clock' | 'twap' | 'minimum' | 'lump' | 'dca'
 type Slow = { start: Instant; frequency: Frequency; layout: Layout | null; leadMs: number }
 
-/** Where windows begin: from two weeks after the first price on, a divisor of four hours apart. */
+/** The starts of windows: from two weeks after the first price on, a divisor of four hours apart. */
 function startsOf(points: readonly Point[], frequency: Frequency): { starts: Instant[]; leadMs: number } {
   const gaps = points.slice(1).map(({ at }, i) => at - (points[i]?.at ?? 0))
   const usual = gaps.slice(0, 1000).sort((a, b) => a - b)[Math.floor(Math.min(1000, gaps.length) / 2)] ?? 0
@@ -105,7 +105,7 @@ function startsOf(points: readonly Point[], frequency: Frequency): { starts: Ins
   return { starts, leadMs: failsafeLead([usual, usual]) }
 }
 
-/** A history with days missing here and prices missing everywhere, none of them at a regular time. */
+/** A history with some days missing and single prices missing everywhere, none of them at a regular time. */
 function ragged(points: readonly Point[], seed: number): Point[] {
   const random = seededRandom(seed)
   const scattered = points.map(({ at, price }) => ({
@@ -115,7 +115,7 @@ function ragged(points: readonly Point[], seed: number): Point[] {
   return scattered.filter((_, i) => random() < 0.6 && i % 2_000 > 300)
 }
 
-/** Levels that come again and again: prices that are exactly at a limit. */
+/** Recurring levels: prices that are exactly at a limit. */
 const stepped = (points: readonly Point[]): Point[] =>
   points.map((point) => ({ at: point.at, price: (point.price - (point.price % price('500'))) as Price }))
 
@@ -133,7 +133,7 @@ const LAYOUTS: [string, Layout | null][] = [
   ['a thousand tranches', { slots: 500, unitsPerSlot: 2, unitsFired: 0 }],
 ]
 
-/** So many windows of a history are played here. */
+/** The number of windows of a history that are played here. */
 const SOME = 20
 
 for (const [name, points] of HISTORIES) {
@@ -145,7 +145,7 @@ for (const [name, points] of HISTORIES) {
           const history = historyOf(points)
           const { starts, leadMs } = startsOf(points, frequency)
           assert.ok(starts.length > 0)
-          // A cut that windows cannot share takes long: only the first of them are played.
+          // A layout that windows cannot share is slow: only the first windows are played.
           const until =
             layout === null ? undefined : plus(starts[0] as Instant, WINDOW_MS[frequency] + 4 * HOUR_MS)
           const windows = backtest(history, frequency, { layout, until })

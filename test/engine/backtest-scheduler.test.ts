@@ -1,5 +1,5 @@
-// The scheduler beside the rest: a window of the backtest fires what real passes fire, and a damaged plan stops no
-// other.
+// The scheduler and the backtest: a window of the backtest fires the tranches of real passes, and a damaged plan stops
+// no other.
 
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
@@ -62,7 +62,7 @@ async function scheduled(
   assert.deepEqual(await service.store.findFaults(), [])
   const units = executions.reduce((sum, { firing }) => sum + firing.units, 0)
   for (const { amount, firing } of executions) {
-    // Units are equal to the cent but for the last ones, which take what is left.
+    // Units are equal to the cent except for the last ones, which take the rest.
     const cents = Number(amount / CENT) - (1_000_000 * firing.units) / units
     assert.ok(Math.abs(cents) <= units, `${firing.units} of ${units} units are ${amount}`)
   }
@@ -94,7 +94,7 @@ describe('a window played back is the window as it would have been bought', () =
   }
 })
 
-// A plan whose row is damaged must not keep the plans beside it from buying.
+// A plan whose row is damaged must not prevent the plans beside it from buying.
 
 test('a plan that cannot be decided is named and stops nobody else', async (t) => {
   const service = await startService(t)

@@ -1,4 +1,4 @@
-// The backtest: its figures on histories small enough to work out by hand, its statistics, and what it says in words.
+// The backtest: its figures on histories small enough to calculate by hand, its statistics, and its texts.
 
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
@@ -50,7 +50,7 @@ describe('one window worked out by hand', () => {
   test('its bounds, its average, its minimum and its lump', () => {
     assert.deepEqual([...windows.start], [START])
     assert.deepEqual([windows.firstBar[0], windows.endBar[0], windows.layout.slots], [56, 60, 3])
-    // 4 / (1/100 + 1/200 + 1/50 + 1/100): what equal dollars at each price would have paid.
+    // 4 / (1/100 + 1/200 + 1/50 + 1/100): the mean price of equal dollars at each price.
     near(twap, 4 / 0.045)
     assert.equal(windows.minimum[0], 50)
     assert.equal(windows.lump[0], 100)
@@ -97,7 +97,7 @@ describe('one window worked out by hand', () => {
   })
 })
 
-/** Windows of the same four bars, by hand. */
+/** Hand-made windows of the same four bars. */
 function windowsOf(of: Partial<Windows> & Pick<Windows, 'start'>): Windows {
   const filled = (value: number) => of.start.map(() => value)
   return {
@@ -127,7 +127,7 @@ test('drift is what the same average spending saves, and skill is the rest', () 
   )
   const cost = 2 / (1 / 100 + 1 / 130)
   const twap = 4 / (1 / 100 + 1 / 110 + 1 / 120 + 1 / 130)
-  // Half of it with the first of four bars, and half with the last.
+  // Half of it at the first of four bars, and half at the last.
   const profile = new Float64Array(336)
   profile[0] = 0.5
   profile[3 * 84] = 0.5
@@ -225,7 +225,7 @@ describe('every start counts', () => {
       assert.deepEqual(windows.start, all.start)
       assert.deepEqual(windows.twap.length, all.twap.length)
       const means = [all, windows].map((of) => mean(savingsOf(of, of.cost, FREE)))
-      // Only the volatility is a little different, as fewer prices are known.
+      // Only the volatility differs a little, as fewer prices are known.
       near(means[0] ?? 0, means[1] ?? 0, 0.02)
     }
   })
@@ -262,7 +262,7 @@ describe('every start counts', () => {
     assert.equal(start.length, 3 * 24 + 1)
     assert.equal(from(0, { until: plus(since, DAY_MS) }).start.length, 1)
     assert.equal(from(0, { until: plus(since, DAY_MS - 1) }).start.length, 0)
-    // Prices from before it are known to the policy all the same.
+    // The policy knows earlier prices all the same.
     const alone = backtest(historyOf(points), 'daily')
     assert.equal(from(0).cost[0], alone.cost[24])
   })

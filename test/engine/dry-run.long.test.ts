@@ -1,4 +1,4 @@
-// `tick --dry-run`: it stores nothing, and the tick after it fires what it said, for the reason it gave.
+// `tick --dry-run`: it stores nothing, and the next tick fires the announced tranches, for the announced reasons.
 
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
@@ -80,7 +80,7 @@ const KEYS: (keyof Said)[] = [
 ]
 const pick = (said: Said): object => Object.fromEntries(KEYS.map((key) => [key, said[key]]))
 
-/** Rehearses, checks that nothing was stored, runs the tick, and checks that it did just that. */
+/** Rehearses, checks that nothing was stored, runs the tick, and checks that it fired the rehearsed tranches. */
 async function rehearseThenPass(service: Service, priceUsd?: string): Promise<Said[]> {
   const stored = contentOf(service.file)
   const dry = await rehearse(service, priceUsd)

@@ -38,7 +38,7 @@ const weather: fc.Arbitrary<Weather> = fc.record({
 function passesThrough(lengthMs: number, { everyMs, jitter, outages, prices, live }: Weather): PassAt[] {
   const passes: PassAt[] = []
   const gaps: number[] = []
-  // A cron of a minute would make 20,000 passes of a fortnight: the property needs no more than this many.
+  // A cron of a minute would make 20,000 passes in a fortnight: the property needs no more than this many.
   const every = Math.max(everyMs, lengthMs / 400)
   let walk = Math.log(60_000)
   for (let ms = -10 * every, i = 0; ms < lengthMs; i++) {
@@ -132,7 +132,7 @@ test('1: every steady cadence from a minute to six hours has a pass in the span,
       const lengthMs = lengthOf(schedule)
       const passes: PassAt[] = []
       const gaps: number[] = []
-      // Only the end of a long window and the gaps before it matter to the span.
+      // Only the end of a long window and the gaps before it affect the span.
       const from = Math.max(0, lengthMs - 2 * DAY_MS)
       // After an outage that may last until the window is over, there may be no pass left for the span.
       fc.pre(gap === null || from + gap.at * DAY_MS + 2 * everyMs + gap.ms <= lengthMs)
@@ -191,7 +191,7 @@ test('the scheduler misses nothing by looking at a plan only when a due conditio
 /** Room for the last digit of a price and the 2^-40 of a ratio. */
 const ROUNDING = 1 + 1e-9
 
-/** One slot of every width and number of units that a layout can have. */
+/** A slot of every width and number of units that a layout can have. */
 const SLOTS: [frequency: Frequency, amount: string][] = [
   ['daily', '60.00'],
   ['daily', '20.00'],
@@ -208,12 +208,12 @@ function firstSlot([frequency, amount]: [Frequency, string]): Slot {
   const schedule = scheduleOf(frequency, amount)
   const { slots, unitsPerSlot: k } = layout(schedule)
   const hours = (windowDays(schedule) * 24) / slots
-  // The one slot of a window ends where the failsafe begins.
+  // The only slot of a window ends where the failsafe begins.
   const endMs = slots === 1 ? schedule.windowEnd - schedule.windowStart - LEAD_MS : hours * HOUR_MS
   return { k, hours, endMs, schedule }
 }
 
-/** What the k units of the slot cost, and its prices in rising order. */
+/** The cost of the slot's k units, and its prices in rising order. */
 function trade({ k, endMs, schedule }: Slot, prices: readonly Price[], end: Price, sigma: number) {
   const step = endMs / prices.length
   const passes = prices.map((price, i) => ({ ms: Math.floor(i * step), price, sigma }))

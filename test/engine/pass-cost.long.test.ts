@@ -1,4 +1,4 @@
-// A pass costs what it fires: plans that wait are not looked at, however many there are.
+// A pass costs as much as it fires: waiting plans are not read, however many there are.
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
@@ -30,7 +30,7 @@ async function lookUp({ store, machine }: Waiting, live: boolean): Promise<void>
   assert.deepEqual(await store.listDuePlans({ now: machine.clock(), livePrice, leadMs: HOUR_MS }), [])
 }
 
-/** The middle time of each of two, taken in turns so that a noisy moment hits both. */
+/** The median time of each of two, taken in turns so that a noisy moment affects both. */
 async function medians(turns: number, runs: [() => Promise<unknown>, () => Promise<unknown>]) {
   const times: [number[], number[]] = [[], []]
   for (let turn = 0; turn < turns; turn++) {

@@ -34,7 +34,7 @@ export function scheduleOf(
 
 export const windowDays = (schedule: Schedule): number => (schedule.windowEnd - schedule.windowStart) / DAY_MS
 
-/** One pass: `ms` after the window's start, at a live price or without one. */
+/** A single pass: `ms` after the window's start, at a live price or without one. */
 export type PassAt = { ms: number; price: Price | null; leadMs?: number; sigma?: number }
 export type Fired = Tranche & { ms: number }
 export type Run = { fired: Fired[]; schedule: Schedule; touched: number }
@@ -42,7 +42,7 @@ export type Run = { fired: Fired[]; schedule: Schedule; touched: number }
 export type Drive = {
   /** Decides at every pass, due or not. */
   eagerly?: boolean
-  /** What comes back of a tranche by the next pass; nothing by default. */
+  /** The refund of a tranche by the next pass; nothing by default. */
   refund?: (fired: Fired) => Usd
 }
 
@@ -87,13 +87,13 @@ export const regular = (
 
 export const total = (fired: readonly Fired[]): bigint => fired.reduce((sum, { amount }) => sum + amount, 0n)
 
-// A database with many plans that wait for a price or an hour that does not come, and its store.
+// A store with many plans that wait for a price or an hour that does not come.
 
 export type Waiting = { store: Store; machine: Machine; setClock: (now: Instant) => void; file: string }
 
 /**
- * Each has one unit of its first slot out and waits for a price just under 50,000 USD, or for nine hours to go by
- * without one; prices and hours differ by up to 999 units and milliseconds.
+ * Each has one unit of its first slot out and waits for a price just under 50,000 USD, or for nine hours without one;
+ * prices and hours differ by up to 999 units and milliseconds.
  */
 export async function manyWaiting(t: Pick<TestContext, 'after'>, plans: number): Promise<Waiting> {
   const file = join(temporaryFolder(t), 'tranche.db')

@@ -1,4 +1,4 @@
-// The timing of one window: how it is cut, when its tranches fire, how large they are, and why.
+// The timing of one window: its layout, when its tranches fire, how large they are, and why.
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
@@ -238,7 +238,7 @@ test('a window that is over must be rolled before it is timed', () => {
   )
 })
 
-// How a window is cut into slots and units.
+// The layout of a window: its slots and units.
 
 const LAYOUTS: [frequency: Frequency, amount: string, min: string, slots: number, unitsPerSlot: number][] = [
   ['daily', '1000000.00', '5.00', 3, 2],

@@ -10,7 +10,7 @@ import { rowsOf } from '../support/database.ts'
 import { ordersIn, SAMPLES, type Sample, type Stage, setStage, until } from './stage.ts'
 
 const ENVIRONMENTS = ['test', 'live'] as const
-/** The key that the service hands out in both environments. */
+/** The key that the service issues in both environments. */
 const SHARED = 'a:2026-01-05T00:00:00.000Z:0'
 
 /** A partner with a plan of the same name and start in either environment, whose first tranches are due. */
@@ -26,7 +26,7 @@ async function begin(t: TestContext, sample: Sample): Promise<{ stage: Stage; ke
   return { stage, keys }
 }
 
-/** Runs a partner with each of the keys until it has confirmed what is due, and returns what is recorded for each. */
+/** Runs a partner with each of the keys until it has confirmed its due instructions; returns the records for each. */
 async function buy(t: TestContext, { stage, keys }: Awaited<ReturnType<typeof begin>>, env = {}) {
   const rows = await rowsOf(t, stage.service.file)
   const trades = () =>
@@ -98,7 +98,7 @@ for (const sample of SAMPLES) {
         await refused({ KEY: 'none' }),
         /^KEY has to be an API key, sse_test_\S+ or sse_live_\S+\n$/m,
       )
-      // Nobody reads a stack to learn that the key was mistyped.
+      // The message about a mistyped key is a sentence, not a stack trace.
       const mistyped = `${keys[0]?.slice(0, -1)}${keys[0]?.endsWith('a') ? 'b' : 'a'}`
       assert.match(await refused({ KEY: mistyped }), /^poll: 401 [^\n]+\n$/)
     })

@@ -1,4 +1,4 @@
-// A proxy between a partner and the service, that does to single calls what networks and proxies do.
+// A proxy between a partner and the service that disturbs single calls as networks and proxies do.
 
 import { once } from 'node:events'
 import { createServer } from 'node:http'
@@ -9,7 +9,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { promisify } from 'node:util'
 
 export type Call = { method: string; path: string; at: number }
-/** `lose`: the service does what it is asked, and its answer never arrives. */
+/** `lose`: the service handles the call, and its answer never arrives. */
 export type Move =
   | 'forward'
   | 'reset'
@@ -20,11 +20,11 @@ export type Move =
 export type Front = {
   url: string
   calls: Call[]
-  /** What becomes of the next calls; all are forwarded until this is set. */
+  /** Decides about the next calls; all are forwarded until this is set. */
   onCall: (decide: (call: Call) => Move | Promise<Move>) => void
-  /** Resolves with the next call that is like this. */
+  /** Resolves with the next call that matches. */
   sees: (like: (call: Call) => boolean) => Promise<Call>
-  /** Resolves when nothing is under way any more: a killed partner's last poll may still reach the service. */
+  /** Resolves when no call is in flight any more: a killed partner's last poll may still reach the service. */
   settled: () => Promise<void>
 }
 
@@ -61,7 +61,7 @@ export async function startFront(t: TestContext, behind: string): Promise<Front>
       })
       response.writeHead(answer.status, Object.fromEntries(told)).end(text)
     } catch {
-      // The service has ended: at the end of a test, which may come while the last call is under way.
+      // The service has ended: at the end of a test, while the last call may still be in flight.
       socket.destroy()
     } finally {
       underWay--

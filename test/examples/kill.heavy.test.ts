@@ -1,4 +1,4 @@
-// The sample partners, killed wherever it could hurt: nothing is bought twice, and nothing bought stays unconfirmed.
+// The sample partners, killed wherever it could hurt: nothing is bought twice, and every purchase is confirmed.
 
 import assert from 'node:assert/strict'
 import { suite, type TestContext, test } from 'node:test'
@@ -25,9 +25,9 @@ import {
   until,
 } from './stage.ts'
 
-/** How many lives each partner has; PARTNER_LIVES=200 for a long look. */
+/** The number of lives of each partner; PARTNER_LIVES=200 for a thorough run. */
 const LIVES = Number(process.env.PARTNER_LIVES ?? 6)
-/** The venue takes its time, so that chance finds the moments around an order. */
+/** The venue is slow, so that random kills hit the moments around an order. */
 const ENV = { PAPER_DELAY_MS: '3', PAPER_OPEN_MS: '10', PAPER_PART: '0.2', PAPER_FAIL: '0.2' }
 const SLOT_MS = 8 * HOUR_MS
 const PLANS = ['a', 'b', 'c', 'd', 'e']
@@ -35,15 +35,15 @@ const PLANS = ['a', 'b', 'c', 'd', 'e']
 type Moment = 'intended' | 'ordered' | 'confirming' | 'confirmed' | 'any'
 const MOMENTS: Moment[] = ['confirming', 'confirmed', 'any', 'any', 'intended', 'ordered', 'any', 'any']
 /**
- * The first lives. The plan that each leaves half bought is cancelled then: one that was meant and not ordered, one
- * whose order is filled, and one whose order the venue refuses, which the service need not know of.
+ * The first lives. The plan that each leaves half bought is then cancelled: one intended and not ordered, one whose
+ * order is filled, and one whose order the venue refuses, which the service need not learn.
  */
 const CANCELLED: { moment: Moment; env?: Record<string, string> }[] = [
   { moment: 'intended' },
   { moment: 'ordered', env: { PAPER_PART: '0', PAPER_FAIL: '0' } },
   { moment: 'ordered', env: { PAPER_FAIL: '1' } },
 ]
-/** How long a moment may let wait for itself: one of chance may have nothing to do, the first ones must come. */
+/** The longest wait for a moment: a random one may have nothing to do, the first ones must come. */
 const MAY_COME_MS = 1_000
 const MUST_COME_MS = 30_000
 
@@ -60,7 +60,7 @@ async function live(stage: Stage, { moment, env, mustCome, chance }: Life): Prom
   const known = new Set(journalOf(stage).map(({ execution_id: id }) => id))
   const ordered = ordersOf(stage).length
   const polled = front.sees(isPoll)
-  // What is intended stays so until the kill, however late that comes.
+  // The purchase stays intended until the kill, however late that comes.
   const partner = stage.launch({ ...ENV, ...env, ...(moment === 'intended' && { PAPER_DELAY_MS: '60000' }) })
   const kill = async () => {
     partner.child.kill('SIGKILL')
@@ -68,7 +68,7 @@ async function live(stage: Stage, { moment, env, mustCome, chance }: Life): Prom
   }
   front.onCall(async (call) => {
     if (!isConfirm(call)) return 'forward'
-    // What is ordered stays unconfirmed until the kill.
+    // The order stays unconfirmed until the kill.
     if (moment === 'ordered') return 'hang'
     if (!moment.startsWith('confirm')) return 'forward'
     if (moment === 'confirming') await kill()
@@ -93,7 +93,7 @@ async function live(stage: Stage, { moment, env, mustCome, chance }: Life): Prom
   await front.settled()
 }
 
-/** The plans of what was begun and not confirmed, with an order or without one. */
+/** The plans of purchases begun and not confirmed, with an order or without one. */
 function plansBegun(stage: Stage, withOrder: boolean): string[] {
   const ordered = new Set(ordersOf(stage).map(({ key }) => key))
   return journalOf(stage)
@@ -109,7 +109,7 @@ async function killOften(t: TestContext, stage: Stage, chance: () => number): Pr
   const cancelled = new Set<string>()
   let between = 0
   for (let lives = 0; lives < LIVES; lives++) {
-    // Both units of a slot fire; and what an earlier life left is delivered again.
+    // Both units of a slot fire; and the instructions of an earlier life are delivered again.
     await stage.service.tick(LOW_PRICE)
     const cancels = CANCELLED[lives]
     const { moment, env } = cancels ?? {
@@ -119,7 +119,7 @@ async function killOften(t: TestContext, stage: Stage, chance: () => number): Pr
     const begun = plansBegun(stage, moment !== 'intended')
     if (moment !== 'intended' && begun.length > 0) between++
     if (cancels) {
-      // What is cancelled now is never delivered again.
+      // The cancelled instruction is never delivered again.
       const id = begun.find((plan) => !cancelled.has(plan)) ?? assert.fail(moment)
       await plan(stage.service, id, id, { status: 'cancelled' })
       cancelled.add(id)
@@ -135,7 +135,7 @@ async function killOften(t: TestContext, stage: Stage, chance: () => number): Pr
 
 const BUSY: Move = { status: 503, headers: { 'x-error-code': 'database_busy' }, body: '{"detail":"Busy."}' }
 
-/** Runs a partner until all is confirmed, on a network that loses one call in three; but no answer of a poll. */
+/** Runs a partner until all is confirmed, on a network that loses one call in three, except answers to polls. */
 async function finish(stage: Stage, chance: () => number): Promise<void> {
   stage.service.advance(LEASE_MS)
   stage.front.onCall((call) => {
@@ -156,7 +156,7 @@ async function agrees(t: TestContext, sample: Sample, debian?: string): Promise<
   await killOften(t, stage, chance)
   await finish(stage, chance)
   assertSameBooks(stage)
-  // The first that was cancelled had been meant, and not ordered; the others had been ordered.
+  // The first cancelled one had been intended, and not ordered; the others had been ordered.
   const [neverOrdered, ...others] = plansBegun(stage, false)
   assert.ok(neverOrdered !== undefined && others.length === 0)
   assert.ok(
@@ -172,7 +172,7 @@ suite('a partner that is killed again and again', { concurrency: true }, () => {
     test(`in ${sample.language}, agrees with its venue and with the service at the end`, (t) =>
       agrees(t, sample))
 
-    // The oldest Node.js that the samples are for is that of Debian 12.
+    // Debian 12 has the oldest Node.js that the samples support.
     test(`in ${sample.language}, does so with what Debian 12 has`, async (t) => {
       if (hasOwnMachine(t) && hasTool(t, 'debootstrap')) await agrees(t, sample, await debianFolder())
     })

@@ -39,7 +39,7 @@ export const SAMPLES = [
 ] as const
 export type Sample = (typeof SAMPLES)[number]
 
-/** The contract's waits, and those of a partner in a hurry. */
+/** The contract's retry intervals, and those of a partner in a hurry. */
 const WAITS_S = [1, 2, 5, 10, 30, 60]
 export const HURRIED_S = [0.01, 0.02, 0.05, 0.1, 0.2, 0.3]
 
@@ -48,11 +48,11 @@ export type Stage = {
   service: Service
   front: Front
   folder: string
-  /** Starts the partner as its reader would, but for the lengths of its waits. */
+  /** Starts the partner as its reader would, except for the lengths of its waits. */
   launch: (env?: Record<string, string>) => Started
 }
 
-/** `debian`: the files of a Debian, whose own Node.js or Python runs the partner, instead of the machine's. */
+/** `debian`: the root of a Debian, whose own Node.js or Python runs the partner, instead of the machine's. */
 export async function setStage(t: TestContext, sample: Sample, debian?: string): Promise<Stage> {
   const folder = temporaryFolder(t)
   const ours = (path: string) => !path.includes('__pycache__')
@@ -77,7 +77,7 @@ export async function setStage(t: TestContext, sample: Sample, debian?: string):
   }
 }
 
-/** A program in a folder, with all other files those of the Debian; killing what it begins with kills it. */
+/** A program in a folder, with all other files those of the Debian; killing its first process kills it. */
 const inside = (debian: string, folder: string, program: string, argument: string) =>
   [
     'unshare',
@@ -92,16 +92,16 @@ const inside = (debian: string, folder: string, program: string, argument: strin
     argument,
   ] as const
 
-/** Waits that a test can wait for. The poll stays at its minute, so that nothing but a wake-up brings the next one. */
+/** Intervals short enough for a test. The poll keeps its minute, so that only a wake-up brings the next one. */
 export const HURRY = [
   [`WAITS_S = [${WAITS_S.join(', ')}]\n`, `WAITS_S = [${HURRIED_S.join(', ')}]\n`],
   ['OPEN_S = 60\n', 'OPEN_S = 0.2\n'],
   ['CHECK_S = 1\n', 'CHECK_S = 0.01\n'],
 ] as const
-/** Long enough for any answer of a busy machine, which is leased to a partner that did not wait for it. */
+/** Long enough for a busy machine: an answer nobody waits for leases its instructions all the same. */
 export const PATIENCE = ['TIMEOUT_S = 30\n', 'TIMEOUT_S = 5\n'] as const
 
-/** Replaces in a program what it must have exactly once. */
+/** Replaces texts that a program must have exactly once. */
 export function rewrite(file: string, changes: readonly (readonly [there: string, instead: string])[]): void {
   const program = changes.reduce(
     (text, [there, instead]) => {
@@ -126,10 +126,10 @@ const rows = <T>(file: string, sql: string): T[] => {
   }
 }
 
-/** An order of the paper venue, with how often it was asked for. */
+/** An order of the paper venue, with the number of its requests. */
 type Placed = Entry & { key: string; asked: number }
 
-/** The orders in a paper venue's file, by their keys: of the two kinds of files, it shows which it is. */
+/** The orders in a paper venue's file, by their keys: the content tells which of the two kinds of files it is. */
 export function ordersIn(file: string): Placed[] {
   const sql = 'select id as "order", key, asked, status, usd, btc from orders order by key'
   if (!existsSync(file) || readFileSync(file, 'latin1').startsWith('SQLite')) return rows<Placed>(file, sql)
@@ -146,7 +146,7 @@ export const ordersOf = ({ folder, sample }: Stage): Placed[] =>
 
 type Line = { execution_id: string; order_key: string; report: string | null; answer: string | null }
 
-/** The journal's purchases: of a database, or of a folder, where the answer is told by the place. */
+/** The journal's purchases: in a database, or in a folder, where the subfolder tells the answer. */
 export function journalOf({ folder, sample }: Stage): Line[] {
   const journal = join(folder, sample.journal('test'))
   if (sample.language === 'Python') return rows(journal, 'select * from purchases order by execution_id')
@@ -169,13 +169,13 @@ export function journalOf({ folder, sample }: Stage): Line[] {
 const LEDGER = `partner_order_id as "order", status, printf('%.2f', coalesce(usd_amount, 0) / 1e8) as usd,
   printf('%.8f', coalesce(btc_amount, 0) / 1e8) as btc`
 
-/** What the service has recorded, and the reports that it refused and kept. */
+/** The recorded trades of the service, and the refused reports that it stored. */
 export const tradesOf = ({ service }: Stage) =>
   rows<Entry>(service.file, `select ${LEDGER} from trades order by partner_order_id`)
 export const keptOf = ({ service }: Stage) =>
   rows<Entry>(service.file, `select ${LEDGER} from late_reports order by partner_order_id`)
 
-/** The orders that the service has to know of: all but those that bought nothing for what was cancelled meanwhile. */
+/** The orders that the service must know: all but those that bought nothing for instructions cancelled meanwhile. */
 export function ordersToKnow(stage: Stage) {
   const refused = new Set(
     journalOf(stage)
@@ -189,7 +189,7 @@ export function ordersToKnow(stage: Stage) {
 export const openOf = ({ service }: Stage): number =>
   rows<unknown>(service.file, "select 1 from executions where status in ('pending', 'sent')").length
 
-/** A look opens both books: looking all the time would cost more than what is looked at. */
+/** Each look opens both books: constant polling would cost more than the work itself. */
 const LOOK_MS = 40
 
 export async function until(holds: () => boolean, what: () => string, withinMs = 30_000): Promise<void> {
@@ -197,7 +197,7 @@ export async function until(holds: () => boolean, what: () => string, withinMs =
     assert.ok(performance.now() < end, `not within ${withinMs} ms: ${what()}`)
 }
 
-/** Nothing was asked for twice, and the two books agree order by order. */
+/** Nothing was ordered twice, and the two books agree order by order. */
 export function assertSameBooks(stage: Stage): void {
   assert.deepEqual(
     ordersOf(stage).filter(({ asked }) => asked !== 1),

@@ -1,4 +1,4 @@
-// The sample partners when the service is down, slow, refuses or changes its mind, and when they are started twice.
+// The sample partners when the service is down, slow, refuses or changes its answer, and when they are started twice.
 
 import assert from 'node:assert/strict'
 import { readdirSync, readFileSync, renameSync } from 'node:fs'
@@ -32,7 +32,7 @@ import {
 } from './stage.ts'
 
 const PAGE = '<html>Bad gateway</html>'
-/** How the service refuses, and fails. */
+/** The answers of the service when it refuses or fails. */
 const says = (status: number, code: string, detail: string, more = {}): Move => ({
   status,
   headers: { 'x-error-code': code, ...more },
@@ -41,7 +41,7 @@ const says = (status: number, code: string, detail: string, more = {}): Move => 
 const PAGE_OF_SAMPLES = readFileSync(join(EXAMPLES, 'README.md'), 'utf8')
 const DOWN = HURRIED_S.length + 1
 
-/** Polls that come to nothing: the service is down, busy, failing, or something in between answers for it. */
+/** Polls that fail: the service is down, busy, failing, or an intermediary answers for it. */
 const BAD_POLLS: Move[] = [
   says(503, 'starting', 'The service is starting.', { 'retry-after': '1' }),
   says(429, 'rate_limited', 'Too many requests.', { 'retry-after': 'Wed, 21 Oct 2026 07:28:00 GMT' }),
@@ -78,7 +78,7 @@ async function begin(t: TestContext, sample: Sample, plans: readonly string[]): 
 
 type Planned = Move | (() => Promise<Move>)
 
-/** The moves in their order, each for one such call; all else is forwarded. */
+/** The moves in their order, each for one matching call; all else is forwarded. */
 const inTurn = (like: (call: Call) => boolean, moves: readonly Planned[]) => {
   const left = [...moves]
   return (call: Call): Move | Promise<Move> => {
@@ -87,7 +87,7 @@ const inTurn = (like: (call: Call) => boolean, moves: readonly Planned[]) => {
   }
 }
 
-/** The same for the confirmations of each execution, in the order of their first ones. */
+/** Moves for the confirmations of each execution, in the order of their first confirmations. */
 function eachInTurn(moves: readonly (readonly Planned[])[]) {
   const turns = new Map<string, (call: Call) => Move | Promise<Move>>()
   return (call: Call) => {
@@ -125,7 +125,7 @@ async function outlastsBadPolls(t: TestContext, sample: Sample): Promise<void> {
   assert.equal(countOf(play, isPoll), polls, 'a wake-up with another signature is none')
   front.onCall(inTurn(isPoll, BAD_POLLS))
   assert.equal(await play.wake(), 204)
-  // The answer of the poll that was lost had the instruction, which is leased for a while.
+  // The lost answer of the poll had the instruction, which is leased for a while.
   await until(() => countOf(play, isPoll) > polls + BAD_POLLS.length, told)
   assert.match(partner.err(), /503 starting \{"detail":"The service is starting\."\}; again in 1\.00 s\n/)
   assert.match(partner.err(), /: 404 <html>Bad gateway<\/html>; again in /)
@@ -184,7 +184,7 @@ async function outlastsBadConfirmations(t: TestContext, sample: Sample): Promise
   await cannotRunTwice(play)
 }
 
-/** What the page of the samples says a person can do: look up what was refused, and have it sent once more. */
+/** The remedy on the samples' page: look up the refused report, and have it sent once more. */
 async function canBeMended(play: Play): Promise<void> {
   const refused = play.sample.language === 'Python' ? mendDatabase(play) : mendFolder(play)
   assert.deepEqual(
@@ -218,7 +218,7 @@ function mendFolder({ folder }: Play): string[] {
   })
 }
 
-/** A service that was restored from a backup hands out again what is recorded here, and what was refused. */
+/** A service that was restored from a backup delivers again an instruction recorded here, and one refused. */
 async function comesAgain(play: Play): Promise<void> {
   const due = journalOf(play).map(({ execution_id }) => ({
     execution_id,
@@ -252,7 +252,7 @@ async function cannotRunTwice(play: Play): Promise<void> {
   )
 }
 
-/** Nobody reads a stack to learn that a port is taken. */
+/** The message about a taken port is a sentence, not a stack trace. */
 async function saysThatItsPortIsTaken(t: TestContext, sample: Sample): Promise<void> {
   const play = await begin(t, sample, [])
   const taken = new URL(play.front.url).port

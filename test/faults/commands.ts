@@ -1,5 +1,5 @@
-// The commands that write, as the tests of a failing machine run them: what each does, and what is there once it has
-// come to its end.
+// The commands that write, as the tests of a failing machine run them: the work of each, and the results once it has
+// ended.
 
 import assert from 'node:assert/strict'
 import { copyFileSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -13,13 +13,13 @@ import { firstSchemaOf } from '../store/first-schema.ts'
 
 type Command = {
   name: string
-  /** Lays what it needs into the folder of the database. */
+  /** Puts the files it needs into the folder of the database. */
   lay?: (file: string, templates: Templates) => void
   argv: (file: string) => string[]
   /** Throws unless all of its work is done. */
   assertDone: (file: string) => void
 }
-/** Databases to copy: one of the present, and one of the first schema. */
+/** Databases to copy: one of the current schema, and one of the first. */
 type Templates = { present: string; old: string }
 
 const MONTH = '2026-01'
@@ -100,7 +100,7 @@ export const COMMANDS: readonly Command[] = [
 
 let made: Promise<Templates> | undefined
 
-/** Made once in this process, and gone with it. */
+/** Made once in this process, and removed with it. */
 function templates(): Promise<Templates> {
   if (made) return made
   const ends: (() => void)[] = []
@@ -118,7 +118,7 @@ async function make(t: Pick<TestContext, 'after'>): Promise<Templates> {
   return { present, old }
 }
 
-/** Lays what a command needs into an empty folder, and answers the name of its database. */
+/** Puts a command's files into an empty folder, and answers the name of its database. */
 export async function lay(command: Command, folder: string): Promise<string> {
   const file = join(folder, 'tranche.db')
   const from = await templates()
@@ -129,7 +129,7 @@ export async function lay(command: Command, folder: string): Promise<string> {
 
 type Ended = { code: number | string; out: string; err: string }
 
-/** Asserts that a command ended as it may under a fault: with 0 and its work done, or with 1 and one sentence. */
+/** Asserts that a command ended properly under a fault: with 0 and its work done, or with 1 and one sentence. */
 export function assertClearEnd(ended: Ended, command: Command, file: string): void {
   const said = `${command.name}: ${JSON.stringify(ended)}`
   if (ended.code === 0) {
@@ -144,9 +144,9 @@ export function assertClearEnd(ended: Ended, command: Command, file: string): vo
   assert.equal(ended.out, '', said)
 }
 
-/** Asserts that what a failed command left is sound, half of nothing, and that it works once the fault is over. */
+/** Asserts that a failed command left sound data and nothing incomplete, and that it works once the fault is over. */
 export async function assertMendsItself(command: Command, file: string): Promise<void> {
-  // An old database is looked at as it is: every other command would migrate it.
+  // An old database is checked as it is: every other command would migrate it.
   if (command.name !== 'migrate') await assertSound(file)
   const again = await trancheHere(file, ...command.argv(file))
   assert.equal(again.code, 0, `${command.name} again: ${again.err}`)

@@ -1,5 +1,5 @@
-// A log that was cut short, or has lost its database, and a page of the database that is damaged: what is answered is
-// what was stored. FAULTS_ALL=1 takes every page, else some.
+// A log that was cut short or has lost its database, and a damaged page of the database: every answer matches the
+// stored data. FAULTS_ALL=1 takes every page, else some.
 
 import assert from 'node:assert/strict'
 import {
@@ -30,7 +30,7 @@ const FRAME_BYTES = 24 + 4096
 const USERS = 6
 const HEADER_BYTES = 32
 
-/** A database as a kill leaves it: with users in its log, each a commit of its own that was answered. */
+/** A database as a kill leaves it: its log has users, each in a commit of its own that was answered. */
 async function killed(t: Ending): Promise<string> {
   const { cwd, key } = await withKey(t)
   const { url, child, ended } = await startServe(t, [], { cwd })
@@ -45,21 +45,21 @@ async function killed(t: Ending): Promise<string> {
   return join(cwd, 'tranche.db')
 }
 
-/** A copy of it, with its log and the index of that. */
+/** A copy of the database, with its log and the log's index. */
 function copyOf(t: TestContext, file: string): string {
   const copy = join(mkdtempSync(join(temporaryFolder(t), 'copy-')), 'tranche.db')
   for (const part of PARTS) copyFileSync(file + part, copy + part)
   return copy
 }
 
-/** Where the last commit of a log ends, in bytes. */
+/** The end of a log's last commit, in bytes. */
 function endOf(log: Buffer): number {
   const frames = Math.floor((log.length - HEADER_BYTES) / FRAME_BYTES)
   const starts = Array.from({ length: frames }, (_, n) => HEADER_BYTES + n * FRAME_BYTES)
   return FRAME_BYTES + (starts.findLast((at) => log.readUInt32BE(at + 4) !== 0) ?? assert.fail())
 }
 
-/** Holds that a command refuses the database, and that it leaves every byte as it was. */
+/** Asserts that a command refuses the database, and leaves every byte unchanged. */
 async function assertRefused(file: string, why: RegExp, argv = ['check']): Promise<void> {
   const parts = () => PARTS.map((part) => (existsSync(file + part) ? readFileSync(file + part) : null))
   const before = parts()
@@ -75,7 +75,7 @@ suite('a log after a kill', { concurrency: 2 }, () => {
     for (const end of ends) await end()
   })
   let made: Promise<string> | undefined
-  /** One for all tests, which change copies of it. */
+  /** A single original for all tests, which change copies of it. */
   const original = (): Promise<string> => {
     made ??= killed({ after: (end) => void ends.push(end as () => unknown) })
     return made
@@ -106,7 +106,7 @@ suite('a log after a kill', { concurrency: 2 }, () => {
     const under = log.subarray(HEADER_BYTES)
     for (const torn of [0, 1, 24, 2_000, FRAME_BYTES, 2 * FRAME_BYTES]) {
       const copy = copyOf(t, file)
-      // Frames of the same log, of which the first has another content than its checksum says.
+      // Frames of the same log, the first with a content that fails its checksum.
       writeFileSync(`${copy}-wal`, Buffer.concat([log.subarray(0, whole), under.subarray(0, torn)]))
       assert.equal((await trancheHere(copy, 'check')).code, 0, `${torn} bytes`)
       assert.ok((await soundUsers(t, copy)).includes(`a-${USERS - 1}`))
@@ -120,7 +120,7 @@ suite('a log after a kill', { concurrency: 2 }, () => {
     const before = readFileSync(`${file}-wal`)
     const { machine } = machineAt(T0)
     const restore = () => runHere(['--db', file, '--json', 'restore', good, '--force'], { machine })
-    // Where the log is to go there is a folder.
+    // A folder stands where the log is to go.
     const kept = `${file}.replaced-${formatInstant(T0).replaceAll(':', '-')}`
     mkdirSync(join(`${kept}-wal`, 'x'), { recursive: true })
     const failed = await restore()
@@ -135,8 +135,8 @@ suite('a log after a kill', { concurrency: 2 }, () => {
   })
 })
 
-// A page of the database that a disk gives back as zeros, or as noise: what is answered is what was stored, or is
-// refused.
+// A page of the database that a disk returns as zeros or as noise: every answer matches the stored data, or is a
+// refusal.
 
 const PAGE_BYTES = 4096
 const COMMANDS = [
@@ -186,7 +186,7 @@ const cleanUps = (): { after: (clean: () => unknown) => void; run: () => Promise
 
 type Said = { name: string; isFine: boolean; text: string }
 
-/** Everything the program says of these bytes. */
+/** Every answer of the program about these bytes. */
 async function ask(bytes: Buffer, key: string, advanceMs: number): Promise<Said[]> {
   const ends = cleanUps()
   const shell = openShell(ends as never)

@@ -1,5 +1,5 @@
-// What a command says when a call of the system fails under it: a full disk is told from one that has failed, a failure
-// to read from damage, and a copy that has its name from none.
+// Errors of a command whose system call fails: a full disk is told from a failed one, a failed read from damage, and a
+// copy that has its name from a missing one.
 
 import assert from 'node:assert/strict'
 import { existsSync } from 'node:fs'
@@ -12,7 +12,7 @@ import { hasTool } from '../support/tools.ts'
 import { type Fault, failingCalls } from './failing.ts'
 
 const ROOM = /make room/
-/** Calls that fail under a backup, what it says, and whether room is to be made. */
+/** Calls that fail under a backup, its message, and whether it advises to make room. */
 const BACKUPS: [Fault, RegExp, advisesRoom: boolean][] = [
   [
     { call: 'fsync', name: '.partial-', error: 'EIO' },
@@ -55,7 +55,7 @@ test('a failed call of the system is told for what it is', async (t) => {
   assert.match(synced.err, /has failed, so the work in progress is not recorded: see the log of the system/)
   assert.doesNotMatch(synced.err, ROOM)
 
-  // One read that fails is not damage.
+  // A single failed read is not damage.
   for (const skip of [8, 20]) {
     const once = { call: 'read', error: 'EIO', skip, times: 1 } as const
     const copied = await failing({ ...once, name: '.partial-' }, 'backup', `copy-${skip}.db`)
@@ -70,7 +70,7 @@ test('a copy whose folder cannot be brought to disk has its name', async (t) => 
   const cwd = temporaryFolder(t)
   await runHere(['--db', join(cwd, 'tranche.db'), 'partner', 'create', 'acme', '--name', 'Acme'])
   const calls = failingCalls(t)
-  // The file is synced in this folder too, by SQLite and by us; others are not waited for.
+  // SQLite and we sync the file in this folder too; others are not waited for.
   for (let skip = 0; skip < 12; skip++) {
     const copy = join(cwd, `copy-${skip}.db`)
     calls.begin({ call: 'fsync', name: basename(cwd), error: 'EIO', skip, times: 1 })

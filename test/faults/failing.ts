@@ -1,4 +1,4 @@
-// How tests make a machine fail: what chance decides, mounts that one process sees, and calls of the system that fail.
+// How tests make a machine fail: random decisions, mounts that one process sees, and system calls that fail.
 
 import { execFileSync, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -11,35 +11,33 @@ import { machine } from '../../src/machine.ts'
 import { folderOfProcess, temporaryFolder } from '../support/database.ts'
 import type { Program } from '../support/process.ts'
 
-// What chance decides in the tests of a failing machine: SEED=n decides it again.
+// Random decisions in the tests of a failing machine: SEED=n repeats them.
 
-/** Whether everything is tried, which takes minutes, or a part of it that chance decides. */
+/** Whether everything is tried, which takes minutes, or a random part of it. */
 export const ALL = process.env.FAULTS_ALL !== undefined
 
 const seed = Number(process.env.SEED ?? machine.clock() % 1_000_000)
 export const random = seededRandom(seed)
 
-/**
- * The chance of one test, whatever runs beside it: from 0 up to, not including, 1. The output of the test has the seed.
- */
+/** Random numbers of one test, whatever runs beside it: from 0 up to, not including, 1. Its output has the seed. */
 export function chanceOf(t: TestContext): () => number {
   t.diagnostic(`SEED=${seed}`)
   const ofTest = createHash('sha256').update(`${seed} ${t.fullName}`).digest().readUInt32BE()
   return seededRandom(ofTest)
 }
 
-/** So many of a list, each once, from a place that chance decides. */
+/** So many of a list, each once, from a random place. */
 export function sample<T>(of: readonly T[], size: number, random: () => number): T[] {
   const from = Math.floor(random() * of.length)
   return of.map((_, i) => of[(from + i) % of.length] as T).slice(0, size)
 }
 
-// Mounts that one process sees and nobody else: small disks, and disks that take no writes.
+// Mounts that only one process sees: small disks, and disks that accept no writes.
 
-/** A shell in a world of its own; what follows is its script, and what the script calls "$0" and "$@". */
+/** A shell with its own mounts; next come its script, and the script's "$0" and "$@". */
 export const MOUNTING: Program = ['unshare', '-m', 'sh', '-c']
 
-/** Whether the test can go on; the run says what it lacks. */
+/** Whether the test can run; its output names the missing permission. */
 export function mayMount(t: TestContext): boolean {
   const [file, ...first] = MOUNTING
   if (spawnSync(file, [...first, 'mount -t tmpfs none /mnt']).status === 0) return true
@@ -62,17 +60,17 @@ export type Fault = {
 }
 
 type FailingCalls = {
-  /** The environment that makes a process fail as told. */
+  /** The environment that makes a process fail as requested. */
   env: Record<string, string>
   /** From now on, calls fail. */
   begin: (fault: Fault) => void
-  /** From now on, none do. Whether any did. */
+  /** Ends the failures. Returns whether any call failed. */
   end: () => boolean
 }
 
 let compiled: string | undefined
 
-/** Compiles what sits between a process and the C library: once in this process, and gone with it. */
+/** Compiles the shim between a process and the C library: once in this process, and removed with it. */
 function shim(): string {
   if (compiled) return compiled
   const [library, source] = [join(folderOfProcess(), 'shim.so'), join(import.meta.dirname, 'shim.c')]

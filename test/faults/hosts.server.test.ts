@@ -1,5 +1,4 @@
-// Hosts and servers that fail: rounds of what `npm run faults -- --store postgres` does, and a server that cannot do
-// what it is asked.
+// Hosts and servers that fail: rounds of `npm run faults -- --store postgres`, and a server that cannot do its work.
 
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
@@ -25,8 +24,8 @@ test('whichever host is struck, nothing that was answered is lost, and nothing i
   assert.ok((answered.confirmations ?? 0) > 0)
 })
 
-// A server of PostgreSQL that cannot do what it is asked: its disk is full, a table stays locked, it answers nothing.
-// Who calls is told to come again, what was confirmed is there, and all goes on by itself.
+// A PostgreSQL server that cannot do its work: its disk is full, a table stays locked, it answers nothing. Callers are
+// told to try again, every confirmation is stored, and the service recovers by itself.
 
 type Scene = Guarded & {
   serve: Started & { url: string }
@@ -60,7 +59,7 @@ async function assertPutOff(answer: Response, detail: RegExp): Promise<void> {
 const isAlive = async ({ serve }: Scene): Promise<void> =>
   assert.equal((await fetch(`${serve.url}/healthz`)).status, 200)
 
-/** A small disk, on which everything temporary of this process is until the server is on it. */
+/** A small disk, which holds this process's temporary files until the server is on it. */
 async function onSmallDisk(t: TestContext): Promise<{ guarded: Guarded; disk: string }> {
   const disk = temporaryFolder(t)
   execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=160m,mode=755', 'none', disk])
@@ -148,7 +147,7 @@ test('a server that hangs: commands and calls end with a sentence, the service i
     await assertPutOff(await inHand, /cannot be read or written at present/)
     assert.ok(performance.now() - began < CALL_MAX_MS, `${performance.now() - began} ms`)
     const { error } = JSON.parse(await scene.serve.line('"msg":"request failed"'))
-    // A call that has a connection waits on it; the look of another may have ended that one, and then it connects.
+    // A call with a connection waits on it; another call's check may have ended that one, and then it connects.
     assert.match(
       error,
       /^postgres:.* (hangs, or the network to it is cut \(no answer in 20 s\)|cannot be reached \(.* timeout\)): .*\.$/,
@@ -181,7 +180,7 @@ test('a commit that waits for a standby which is away: nobody calls it done, or 
   assert.equal(users.length, 1)
 })
 
-/** What a call takes at most: an answer that does not come, and the look at what became of it. */
+/** The longest that a call takes: a missing answer, and the check of its outcome. */
 const CALL_MAX_MS = 40_000
-/** One attempt to connect, and what a process takes to start on a busy machine. */
+/** The time of one attempt to connect, and of a process's start on a busy machine. */
 const COMMAND_MAX_MS = 25_000

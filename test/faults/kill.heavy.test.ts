@@ -1,5 +1,5 @@
-// kill -9 and system calls that fail: nothing that was answered is gone, and a command ends with one sentence or its
-// work is done.
+// kill -9 and failing system calls: no answered write is lost, and a command ends with one sentence or its work is
+// done.
 
 import assert from 'node:assert/strict'
 import { basename, dirname } from 'node:path'
@@ -22,8 +22,8 @@ test('whatever is killed, nothing that was answered is lost, and the next start 
   assert.ok((answered.calls ?? 0) > 0 && (answered.plans ?? 0) > 0)
 })
 
-// System calls that fail under a command: it ends with one sentence and 1, or its work is done; and afterwards the
-// database is sound and the same command works. FAULTS_ALL=1 fails every single call in turn, which takes minutes.
+// System calls that fail under a command: it ends with one sentence and 1, or its work is done; afterwards the database
+// is sound and the same command works. FAULTS_ALL=1 fails every single call in turn, which takes minutes.
 
 const FAULTS: Pick<Fault, 'call' | 'error' | 'times'>[] = [
   { call: 'fsync', error: 'EIO', times: 1 },
@@ -55,7 +55,7 @@ suite('a call of the system that fails', { concurrency: 2 }, () => {
       if (!hasTool(t, 'cc')) return
       const calls = failingCalls(t)
       let failures = 0
-      /** Runs it with one fault. Whether there was a call to fail. */
+      /** Runs it with one fault. Answers whether there was a call to fail. */
       const runWith = async (fault: (typeof FAULTS)[number], skip: number): Promise<boolean> => {
         const file = await lay(command, temporaryFolder(t))
         const cwd = dirname(file)

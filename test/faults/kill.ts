@@ -1,6 +1,6 @@
-// `npm run faults`: a thousand rounds of kill -9 on the executable, each on the database that the one before left, or
-// of strikes at a database on servers that many hosts share. The seed decides who is struck and after how long; what
-// the machine makes of that is never the same twice. With --power, the disks that a power cut may leave are looked at.
+// `npm run faults`: a thousand rounds of kill -9 on the executable, each on the database that the previous one left, or
+// of strikes at a database on servers that many hosts share. The seed decides the victim and the delay; the machine's
+// timing differs every time. With --power, the possible disks after a power cut are checked.
 
 import { Option } from 'commander'
 import { machine } from '../../src/machine.ts'
@@ -43,7 +43,7 @@ const say = (text: string) => process.stdout.write(`${text}\n`)
 const from = performance.now()
 const seconds = () => `${Math.round((performance.now() - from) / 1_000)} s`
 let done = 0
-/** A person who interrupts it wants to know what came of it so far. */
+/** An interrupted run still prints its results so far. */
 let interrupted = false
 for (const signal of ['SIGINT', 'SIGTERM'] as const)
   process.on(signal, () => {
@@ -66,7 +66,7 @@ say(process.exitCode ? 'something was lost' : `nothing was lost in ${done} ${uni
 
 type Own = { seed: number; onRound: () => void; isOver: () => boolean }
 
-/** Shares the rounds among the databases; answers what came of those that did not fail. */
+/** Shares the rounds among the databases; answers the results of those that did not fail. */
 async function shared<T>(work: (share: number, own: Own) => Promise<T>): Promise<T[]> {
   const shares = Array.from({ length: databases }, (_, i) => Math.floor((rounds + i) / databases))
   const own = { onRound, isOver: () => interrupted }

@@ -1,4 +1,4 @@
-// What partners buy and report in tests that kill, and how long an instruction is theirs.
+// Purchases and reports of partners in tests that kill, and the length of their leases.
 
 import { MINUTE_MS } from '../../src/core/time.ts'
 
@@ -23,7 +23,7 @@ export const CONSENT = {
   consent_timestamp: '2026-01-01T00:00:00Z',
 }
 
-/** As chance has it: mostly the whole amount, sometimes a part of it or nothing. */
+/** A random report: mostly the whole amount, sometimes a part of it or nothing. */
 export function anyReport(random: () => number, partner_order_id: string, amount: string): Report {
   const kind = random()
   if (kind < 0.1) return { partner_order_id, status: 'failed' }
@@ -32,7 +32,7 @@ export function anyReport(random: () => number, partner_order_id: string, amount
   return { ...part, status: 'filled', usd_amount: amount }
 }
 
-/** Daily or weekly, of a round amount or of one that is hard to share out. */
+/** Daily or weekly, of a round amount or of one that is hard to divide. */
 export const anyTerms = (random: () => number) => ({
   frequency: random() < 0.7 ? 'daily' : 'weekly',
   amount_usd: random() < 0.5 ? '60.00' : '17.77',

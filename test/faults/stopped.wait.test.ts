@@ -1,4 +1,4 @@
-// Processes that are stopped (SIGSTOP) in the middle of what they do, and continued: nobody waits forever, nothing
+// Processes that are stopped (SIGSTOP) in the middle of their work, and continued: nobody waits forever, nothing
 // happens twice, and a process that cannot write says so.
 
 import assert from 'node:assert/strict'
@@ -22,7 +22,7 @@ const post = (url: string, key: string, path: string, body: object): Promise<Res
   })
 const userNamed = (partner_user_id: string) => ({ ...USER, partner_user_id })
 
-/** A feed that answers when it is told to, and says when it was asked. */
+/** A feed that answers on command, and reports when it was called. */
 async function slowFeed(t: TestContext) {
   const asked = Promise.withResolvers<void>()
   const told = Promise.withResolvers<void>()

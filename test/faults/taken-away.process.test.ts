@@ -1,4 +1,4 @@
-// What is taken away from the program while it runs: descriptors, room, its disk, its database. What it answered stays.
+// Resources taken from the program while it runs: descriptors, space, its disk, its database. Its answers stay true.
 
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
@@ -25,8 +25,8 @@ import { settled } from '../support/within.ts'
 import { assertClearEnd, assertMendsItself, COMMANDS, lay } from './commands.ts'
 import { ALL, chanceOf, type Fault, failingCalls, MOUNTING, mayMount, sample } from './failing.ts'
 
-// Limits of the machine that every command can meet: files that may not grow, no descriptors left, a disk that takes no
-// writes. Each ends with one sentence and 1, or its work is done; without the limit everything works again.
+// Limits of the machine that every command can meet: files that may not grow, no descriptors left, a read-only disk.
+// Each command ends with one sentence and 1, or its work is done; without the limit everything works again.
 // FAULTS_ALL=1 takes every command, else each limit takes some.
 
 const SHELL: Program = ['/bin/sh', '-c']
@@ -60,10 +60,10 @@ suite('a limit of the machine', { concurrency: 2 }, () => {
     })
   }
 
-  // Node itself needs about twenty before it has looked at the command line.
+  // Node itself needs about twenty before it has read the command line.
   for (const descriptors of ALL ? [21, 22, 23, 24, 25, 26, 27, 28] : [22, 24, 25]) {
     test(`${descriptors} open files at most`, async (t) => {
-      // Three numbers so close together are three tries at the same thing.
+      // Three numbers so close together amount to one case.
       await underEach(t, () => `ulimit -n ${descriptors}`, { some: 1 })
     })
   }
@@ -76,12 +76,12 @@ suite('a limit of the machine', { concurrency: 2 }, () => {
   })
 })
 
-// A service whose disk fails or fills up under it: what it cannot store it answers with 503, it goes on when the disk
-// does, and everything it answered with 200 is there after a kill.
+// A service whose disk fails or fills up under it: a write that it cannot store is answered with 503, it recovers when
+// the disk does, and everything it answered with 200 is there after a kill.
 
 type Answer = { status: number; detail: string; retryAfter: string | null }
 
-/** A service, and a caller that remembers who was linked with 200. */
+/** A service, and a caller that remembers the users linked with 200. */
 async function serving(
   t: TestContext,
   options: { program?: Program; env?: Record<string, string> } = {},
@@ -108,7 +108,7 @@ async function serving(
     if (answer.status === 200) linked.add(partner_user_id)
     return answer
   }
-  /** Kills it: then the file is sound, and has everybody who was linked. */
+  /** Kills it: then the file is sound, and has every linked user. */
   const assertKept = async (): Promise<void> => {
     served.child.kill('SIGKILL')
     await served.ended
@@ -127,7 +127,7 @@ async function serving(
   return { cwd, key, served, call, link, ready, assertKept }
 }
 
-/** Makes a call over a connection that is there. */
+/** Makes a call over an open connection. */
 async function statusOver(socket: Socket, key: string): Promise<number> {
   socket.write(head('GET', '/partner/v1/me', key))
   const [answer] = (await once(socket, 'data')) as [Buffer]
@@ -172,7 +172,7 @@ suite('serve on a machine that fails', { concurrency: 3 }, () => {
     const program: Program = [...MOUNTING, script, ...PROGRAM]
     const { cwd, served, link, assertKept } = await serving(t, { program }, ['--tick-every', '1s'])
     assert.equal((await link()).status, 200)
-    // What the process sees there.
+    // The disk as that process sees it.
     const disk = `/proc/${served.child.pid}/root${cwd}/disk`
     assert.throws(() => appendFileSync(join(disk, 'fill'), Buffer.alloc(2 ** 21)), /ENOSPC/)
     let answer = await link()
@@ -212,15 +212,15 @@ suite('serve on a machine that fails', { concurrency: 3 }, () => {
     for (const socket of letIn)
       assert.equal(await statusOver(socket, key), 200, 'anyone who was let in is answered')
     for (const socket of idle) socket.destroy()
-    // It learns a moment later that they are gone.
+    // It notices a moment later that they are gone.
     while ((await link().catch(() => null))?.status !== 200) assert.ok(!served.hasEnded())
     for (let n = 0; n < 5; n++) assert.equal((await link()).status, 200)
     await assertKept()
   })
 })
 
-// The database is removed, replaced or renamed under a service that has it open: from then on nothing is answered that
-// would be lost.
+// The database is removed, replaced or renamed under a service that has it open: from then on the service answers no
+// call whose write would be lost.
 
 /** A service that writes down its errors, with the ops endpoints. */
 async function watched(t: TestContext): Promise<Service & { errors: string[] }> {
@@ -304,7 +304,7 @@ test('a link that is turned to another database counts as replaced', async (t) =
   await assert.rejects(store.addPartner({ partnerSlug: 'bolt', name: 'b' }, AUDIT), problem('database_gone'))
 })
 
-// Only Linux shows what a process has open.
+// Only Linux shows the open files of a process.
 if (process.platform === 'linux')
   test('what a process still has open of a removed database can be rescued, and restored', async (t) => {
     const service = await watched(t)

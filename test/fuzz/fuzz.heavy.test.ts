@@ -1,5 +1,4 @@
-// A few seconds of the fuzzer, and what repeated calls cost. `npm run fuzz` goes on for as
-// long as one likes.
+// A few seconds of the fuzzer, and the cost of repeated calls. `npm run fuzz` continues for any time.
 
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
@@ -25,10 +24,10 @@ suite('fuzzing', { concurrency: 1 }, () => {
     t.diagnostic(`SEED=${seed}`)
     const { answers } = await fuzz(t, { seed, requests: REQUESTS, minutes: 1 })
     for (const { operationId } of OPERATIONS) assert.ok(answers[operationId], `${operationId} was called`)
-    // A report that has a second page takes luck. `npm run fuzz` sees all of them succeed.
+    // A report with a second page takes luck. `npm run fuzz` sees all of them succeed.
     const never = neverSucceeded({ answers })
     assert.ok(never.length <= LUCKY_MAX, `${never} have not succeeded`)
-    // Only what no seed leaves out: rarer answers are seen in longer runs.
+    // Only the answers that every seed gets: rarer ones are seen in longer runs.
     for (const status of [404, 422]) assert.ok(answers.confirmExecution?.[status], `confirmed: ${status}`)
     assert.ok(answers.wire?.[400] && answers.bystander?.[200])
   })
@@ -78,7 +77,7 @@ suite('fuzzing', { concurrency: 1 }, () => {
 
 type Content = Record<string, { rows: number; characters: number }>
 
-/** How many rows each table has, and how long they are when they are written out: a timestamp always the same. */
+/** The row count of each table, and the length of its rows as text: a timestamp always counts the same. */
 function contentOf({ file }: Target): Content {
   const db = openFile(file)
   try {

@@ -1,4 +1,4 @@
-// A run of the fuzzer: players side by side, each with plays of its own from one seed, until so many requests are
+// A run of the fuzzer: concurrent players, each with plays of its own from one seed, until so many requests are
 // answered or the time is up.
 
 import assert from 'node:assert/strict'
@@ -54,7 +54,7 @@ type FuzzOptions = {
   /** The run ends after so many, or at the end of the time. */
   requests: number
   minutes: number
-  /** Told now and then how far it is. */
+  /** Called now and then with the progress. */
   onProgress?: (report: FuzzReport) => void
 }
 export type FuzzReport = {
@@ -65,18 +65,18 @@ export type FuzzReport = {
   /** Taken at every thousandth request. */
   samples: { requests: number; residentBytes: number; fileBytes: number }[]
 }
-/** The operations that no play got to succeed. */
+/** The operations that succeeded in no play. */
 export const neverSucceeded = ({ answers }: Pick<FuzzReport, 'answers'>): string[] =>
   OPERATIONS.map(({ operationId }) => operationId).filter((id) => !answers[id]?.[200])
 
 type Ending = { after: (end: () => Promise<void> | void) => void }
 
-/** As many as keep the service busy from one other processor. */
+/** Enough to keep the service busy from one other processor. */
 const PLAYERS = 8
 const PLAYS_PER_CHECK = 20
 const SAMPLE_EVERY = 1_000
 
-/** Throws the smallest play found that the service does not answer as it should. */
+/** Throws the smallest play found whose answers are wrong. */
 export async function fuzz(ending: Ending, options: FuzzOptions): Promise<FuzzReport> {
   const target = await startTarget(ending, PLAYERS + 1)
   const tally = createTally(target, options)
@@ -88,7 +88,7 @@ export async function fuzz(ending: Ending, options: FuzzOptions): Promise<FuzzRe
     if (!tally.isOver()) failures.unshift(new Error(`the service ended with ${code}: ${target.served.err()}`))
   })
 
-  /** Each fuzzer has its own line of seeds. */
+  /** Each fuzzer has its own sequence of seeds. */
   async function search<T>(
     n: number,
     plays: fc.Arbitrary<T>,
@@ -113,7 +113,7 @@ export async function fuzz(ending: Ending, options: FuzzOptions): Promise<FuzzRe
     search(PLAYERS, anyAttack, attacks.play),
     ...all.map(({ play }, n) => search(n, anyPlay, play)),
   ])
-  // One that ended makes all calls fail; it may take a moment until that is known.
+  // A service that has ended makes all calls fail; it may take a moment until its end is noticed.
   if (failures.length > 0) await wait(1_000)
   const [failure] = failures
   if (failure) throw failure
@@ -121,7 +121,7 @@ export async function fuzz(ending: Ending, options: FuzzOptions): Promise<FuzzRe
   return tally.report()
 }
 
-/** Plays until one play fails, which is then made as small as it goes. */
+/** Plays until one play fails, which is then made as small as possible. */
 async function searchOnce<T>(
   plays: fc.Arbitrary<T>,
   play: (planned: T) => Promise<void>,
@@ -133,7 +133,7 @@ async function searchOnce<T>(
 }
 
 async function assertSound({ served, store }: Target): Promise<void> {
-  // A service that died at the last request is not known to be gone before it is asked once more.
+  // A service that died at the last request is noticed only by another call.
   const isReady = await fetch(`${served.url}/readyz`).then(
     ({ ok }) => ok,
     () => false,
@@ -162,7 +162,7 @@ function createTally(target: Target, { requests, minutes, onProgress }: FuzzOpti
   }
 }
 
-// What is fuzzed: the executable in a process of its own, its database opened beside it, and keys of several tenants.
+// The target: the executable in a process of its own, its database opened beside it, and keys of several tenants.
 
 /** `tag` begins every id that this tenant chooses. */
 export type Seat = { tenant: Tenant; key: string; tag: string }
@@ -175,7 +175,7 @@ export type Target = {
   players: Player[]
   /** The Authorization header of each kind of caller who is not a player. */
   strangers: Record<Stranger, string | null>
-  /** Bytes of memory that the process has, and of disk that the database takes. */
+  /** Bytes of the process's memory, and of the database on disk. */
   sizes: () => { residentBytes: number; fileBytes: number }
 }
 
@@ -239,14 +239,14 @@ function sizesOf({ child }: Started, file: string): ReturnType<Target['sizes']> 
   return { residentBytes: kib * 1024, fileBytes }
 }
 
-// Whether memory stays flat: what a run ends with is what it had once it was warm.
+// Whether memory stays flat: a run ends with no more than it had once it was warm.
 
 const MIB = 1024 * 1024
 /** The share of a run after which caches are full and the heap has its size. */
 const WARM_SHARE = 0.2
-/** What the last fifth of a run may have more than the first fifth after the warm-up, by their medians. */
+/** The most by which the median of the last fifth of a run may exceed that of the first fifth after the warm-up. */
 const GROWTH_MAX_BYTES = 16 * MIB
-/** Fewer samples than this say nothing. */
+/** Fewer samples than this prove nothing. */
 const SAMPLES_MIN = 500
 
 type Growth = { warmBytes: number; lastBytes: number; mostBytes: number }
@@ -275,14 +275,14 @@ export function assertFlat({ warmBytes, lastBytes }: Growth): void {
 const median = (values: number[]): number =>
   values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? 0
 
-// Plays the steps of one fuzzer against the service, each answer judged as it comes.
+// Plays the steps of one fuzzer against the service, and judges each answer as it comes.
 
 const HOUR_MS = 3_600_000
 const SHOWN_MAX = 1_000
-/** What a step of time may run into: no such plan, nothing for it to fire, another advance of another player. */
+/** Refusals of a step of time: no such plan, nothing for it to fire, another advance of another player. */
 const EXPECTED = ['plan_not_found', 'sandbox_refused', 'database_in_use']
 
-/** How a call that is sent again may be refused: a sandbox is moving or has nothing left, and tests have a pace. */
+/** The refusal of a repeated call: a sandbox is moving or has nothing left, and tests are rate-limited. */
 const REFUSED_AGAIN: Record<string, number> = {
   advanceSandbox: 409,
   fireSandboxTranche: 409,
@@ -293,10 +293,10 @@ type Stage = {
   target: Target
   client: Client
   owners: Owners
-  /** Told of every answer. */
+  /** Called with every answer. */
   note: (operationId: string, status: number) => void
 }
-/** One fuzzer's plays; `last` is what its neighbour looks into for executions that are not its own. */
+/** The plays of one fuzzer; its neighbour takes foreign executions from `last`. */
 type Plays = { play: (steps: readonly Step[]) => Promise<void>; last: () => World | null }
 
 function createPlays(stage: Stage, player: Player, neighbour: () => World | null): Plays {
@@ -357,7 +357,7 @@ function createPlays(stage: Stage, player: Player, neighbour: () => World | null
       if (step.kind === 'call') await send(step.isLive ? live : test, step)
       else await passTime(test, step)
     }
-    // Or what fires for the users of all plays would grow from play to play.
+    // Ends the play, or the tranches of all earlier plays' users would accumulate.
     for (const step of CLOSING) await send(live, step)
     await target.store.resetSandbox(player.test.tenant, AUDIT)
   }
@@ -376,7 +376,7 @@ function createPlays(stage: Stage, player: Player, neighbour: () => World | null
 
 const operationIdOf = ({ call }: CallStep): string => OPERATIONS[call.operation]?.operationId ?? ''
 
-/** A call as it should be. */
+/** A valid call. */
 function sound(
   operationId: string,
   values: { path?: Member[]; body: Record<string, Source | string> },
@@ -393,7 +393,7 @@ function sound(
 const user = (at: number): Source => ({ known: 'user', at })
 const numbers = (count: number): number[] => Array.from({ length: count }, (_, at) => at)
 
-/** Most users are linked and have a plan, so that the calls that follow find something. */
+/** Most users are linked and have a plan, so that later calls find something. */
 const OPENING: readonly CallStep[] = numbers(USERS_PER_PLAY - 1).flatMap((at) => [
   sound('linkUser', {
     body: {
@@ -427,15 +427,15 @@ function show({ method, target, headers, body, stranger }: Request): string {
     .join('\n')
 }
 
-// Makes wire attacks, and holds what comes back against what may: answers to the calls that were sent, in their order,
-// and nothing hidden in another call. Meanwhile somebody else's call is answered as ever.
+// Makes wire attacks, and compares the response with the allowed one: answers to the calls that were sent, in their
+// order, and none to a call hidden in another. Meanwhile another client's call is answered as usual.
 
 const ME = '/partner/v1/me'
 const USERS = '/partner/v1/users'
-/** Above every time limit of the service on what has not come whole. */
+/** Above every time limit of the service on an incomplete request. */
 const OVER_MS = 45_000
 
-/** Attacks one after the other. `note` is told of every answer. */
+/** Attacks one after the other. `note` is called with every answer. */
 type Attacks = { play: (attack: Attack) => Promise<void> }
 
 function createAttacks(
@@ -444,10 +444,10 @@ function createAttacks(
   note: (what: string, status: number) => void,
 ): Attacks {
   let count = 0
-  /** Of the call that is hidden in another one. */
+  /** The id of the call that is hidden in another one. */
   const smuggledId = (): string => `${tag}-${count}-smuggled`
 
-  /** The text of a message. What its last call would do if it were one must never be done. */
+  /** The text of a message. Its last call, if it were one, must never take effect. */
   function write(message: Message, id: string): string {
     const named = [`X-Request-Id: ${id}`]
     const json = userJson(id)
@@ -478,7 +478,7 @@ function createAttacks(
     const text = messages.map((message, at) => write(message, ids[at] ?? '')).join('')
     const answersDue = slips.length > 0 || leave === 'reset' ? 0 : soundBefore(messages)
     const received = await send(served.url, slips.reduce(applySlip, text), { pieces, leave, answersDue })
-    // What is cut off by the client's own reset proves nothing of the service.
+    // After the client's own reset, a truncated answer proves nothing about the service.
     const answers = leave === 'reset' ? [] : allAnswers(received).filter(({ status }) => status >= 200)
     for (const { status } of answers) {
       note('wire', status)
@@ -493,7 +493,7 @@ function createAttacks(
     )
   }
 
-  /** Somebody else's call, over a connection of its own. */
+  /** Another client's call, over a connection of its own. */
   async function bystand(): Promise<void> {
     const client = createClient(served.url)
     const id = `${tag}-bystander-${count}`
@@ -525,15 +525,13 @@ const userJson = (id: string): string =>
     consent_timestamp: '2026-01-05T00:00:00Z',
   })
 
-/** How many messages come before the first that is not a sound call. */
+/** The number of messages before the first that is not a valid call. */
 function soundBefore(messages: readonly Message[]): number {
   const first = messages.findIndex(({ kind }) => kind === 'doubtful' || kind === 'rubbish')
   return first < 0 ? messages.length : first
 }
 
-/**
- * Every sound call before the first that is not is answered as itself; that one is refused, and ends the connection.
- */
+/** Valid calls before the first invalid one get their own answers; that one is refused and ends the connection. */
 function assertInOrder(
   messages: readonly Message[],
   ids: readonly string[],
@@ -556,8 +554,8 @@ function assertInOrder(
 type Sending = Pick<Attack, 'pieces' | 'leave'> & { answersDue: number }
 
 /**
- * Resolves with all that came back, once the connection is over. The client ends its side when as many answers are in
- * as are due: one that ends it before is not answered.
+ * Resolves with everything received, once the connection is over. The client ends its side when all due answers are in:
+ * a call whose client ends before that is not answered.
  */
 function send(url: string, text: string, { pieces, leave, answersDue }: Sending): Promise<string> {
   const { hostname, port } = new URL(url)

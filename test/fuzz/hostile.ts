@@ -2,7 +2,7 @@
 
 import fc from 'fast-check'
 
-/** Is in every hostile text, so that an answer which repeats one can be told. */
+/** Part of every hostile text, so that an answer which repeats one can be recognized. */
 export const MARK = 'zqx'
 
 /** A text as an id or a word: every alphabet, controls, marks of direction, half surrogate pairs, prototypes' names. */
@@ -44,7 +44,7 @@ const hostileText: fc.Arbitrary<string> = fc.oneof(
   fc.constantFrom('__proto__', 'constructor', 'toString', 'hasOwnProperty', '.', '..', ' ', 'null'),
 )
 
-/** Almost a decimal, a date or a URL, and what is one but may not be sent: too long, too early, or of this machine. */
+/** Almost a decimal, a date or a URL, and valid ones that may not be sent: too long, too early, or of this machine. */
 const nearlyRight = fc.constantFrom(
   '0',
   '-0',
@@ -130,7 +130,7 @@ function nested(open: string, depth: number, isClosed: boolean): string {
   return open.repeat(depth) + (isClosed ? `1${close.join('').repeat(depth)}` : '')
 }
 
-/** Bytes that are put into a body somewhere. */
+/** Bytes inserted into a body somewhere. */
 export const hostileBytes: fc.Arbitrary<Uint8Array> = fc.oneof(
   fc.uint8Array({ minLength: 1, maxLength: 8 }),
   fc
@@ -163,10 +163,10 @@ export const strangeName: fc.Arbitrary<string> = fc.oneof(
   hostileText,
 )
 
-/** Printable, so that it is a header line whatever it says. */
+/** Printable, so that any text of it is a header line. */
 const word = fc.string({ unit: fc.constantFrom(...'abcXYZ019-_.;,=/"* '), maxLength: 40 })
 
-/** A header line that changes nothing of how long a request is. */
+/** A header line that does not affect the length of a request. */
 export const hostileHeader: fc.Arbitrary<readonly [name: string, value: string]> = fc.oneof(
   fc.tuple(
     fc.constant('Content-Type'),

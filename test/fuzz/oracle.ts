@@ -1,4 +1,4 @@
-// Whether an answer is one that the service may give: described, in its form, and with nothing of anybody else in it.
+// Whether the service may give an answer: described, well-formed, and without data of another tenant.
 
 import assert from 'node:assert/strict'
 import { assertAccepted, assertDescribed, operationAt } from '../openapi/described.ts'
@@ -7,14 +7,14 @@ import { MARK } from './hostile.ts'
 import { OPERATIONS, type Request } from './requests.ts'
 
 const SANE_ID = /^[A-Za-z0-9._-]{1,128}$/
-/** Refused by what comes before every route: the head of the request is to blame, not what it asks for. */
+/** Refused before any route: the head of the request is to blame, not the call. */
 const BEFORE_ANY_ROUTE = [417, 431]
-/** What JSON can only write as an escape, other than a line break or a tab. */
+/** Characters that JSON can only write as an escape, other than a line break or a tab. */
 const UNSHOWABLE = /(?<!\\)(?:\\\\)*\\(?:u00|ud[89a-f]|[bf])/i
 const TAG = /zt\d+(?:test|live)(?=-)/g
 const LOCATION_MAX = 2
 
-/** Throws when the answer is not one of those this request may get. Returns its JSON. */
+/** Throws when the answer is not allowed for this request. Returns its JSON. */
 export function judge(request: Request, answer: Answer, owners: Owners, seat: Seat): unknown {
   const { status, headers } = answer
   assert.ok(status >= 200 && status < 500, `it is answered ${status}`)
@@ -57,7 +57,7 @@ function holdToDescription(
       assert.equal(value, sent[name], `${name} is as sent`)
 }
 
-/** A rule was broken, not the form: webhooks that are refused, amounts above a reservation, no consent. */
+/** A rule was broken, not the form: refused webhooks, amounts above a reservation, no consent. */
 const isRule = (status: number, body: unknown): boolean =>
   status === 400 &&
   typeof body === 'object' &&
@@ -67,7 +67,7 @@ const isRule = (status: number, body: unknown): boolean =>
 
 type Complaint = { type: string; loc: (string | number)[]; msg: string }
 
-/** A place is one of the description, and nothing that was sent comes back. */
+/** A location is one of the description, and no input is sent back. */
 function assertSaysNothingOfInput({ method, target }: Request, body: unknown): void {
   const operation = operationOf(method, target)
   const { detail } = body as { detail: Complaint[] }
@@ -86,10 +86,10 @@ function operationOf(method: string, target: string) {
 
 export type Owners = { hold: (request: Request, body: string, seat: Seat) => void }
 
-/** What a test of a webhook names: nobody's. */
+/** The execution that a test of a webhook names: it belongs to nobody. */
 const NO_EXECUTION = `exec_${'0'.repeat(32)}`
 
-/** Knows whose every execution is, and throws when an answer names what is another tenant's and was not asked about. */
+/** Tracks the owner of every execution; throws when an answer names another tenant's, unless the request did. */
 export function createOwners(): Owners {
   const owners = new Map<string, string>()
   return {
@@ -118,7 +118,7 @@ function decodeLoosely(target: string): string {
   }
 }
 
-// HTTP answers read strictly off a connection: what is not one answer after another, each of its stated length, throws.
+// HTTP answers read strictly off a connection: anything but consecutive answers of their stated length throws.
 
 export type Answer = { status: number; headers: Headers; body: string }
 
@@ -152,7 +152,7 @@ export function takeAnswer(text: string, isHead = false): { answer: Answer; rest
   return { answer: { status, headers, body }, rest: text.slice(to) }
 }
 
-/** All answers of a connection that is over. Throws when something is left that is not an answer. */
+/** All answers of a closed connection. Throws when anything else is left over. */
 export function allAnswers(text: string): Answer[] {
   const answers: Answer[] = []
   for (let left = text; left !== ''; ) {

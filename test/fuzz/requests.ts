@@ -1,4 +1,4 @@
-// From a step to the bytes of one request: what the world knows is filled in, and then the mutations spoil it.
+// From a step to the bytes of one request: known values are filled in, and then the mutations spoil it.
 
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
@@ -15,7 +15,7 @@ import {
   strangeName,
 } from './hostile.ts'
 
-/** A request as it goes out, and what the oracle has to know about it. */
+/** A request to send, and the facts that the oracle needs about it. */
 export type Request = {
   method: string
   target: string
@@ -23,20 +23,20 @@ export type Request = {
   body: Uint8Array | null
   stranger: Stranger | null
   requestId: string
-  /** Nothing was done to it. */
+  /** No mutation was applied. */
   isPlain: boolean
 }
 type Known = (noun: Noun, at: number) => string
 type Draft = {
   method: string
   segments: string[]
-  /** Which of them is an id, and reaches further than the router. */
+  /** Index of the segment that is an id, and reaches further than the router. */
   idAt: number | null
   query: string | null
   members: { name: string; text: string }[] | null
   headers: (readonly [name: string, value: string])[]
   stranger: Stranger | null
-  /** What is done to the bytes of the body, once there are any. */
+  /** Mutations of the body's bytes, once there are any. */
   spoil: ((bytes: Uint8Array) => Uint8Array)[]
 }
 
@@ -134,7 +134,7 @@ function mutate(draft: Draft, mutation: Mutation): void {
   }
 }
 
-/** The bytes, with the key given; `chunks` are the lengths of the chunks of the body, over and over. */
+/** The bytes, with the given key; `chunks` are the lengths of the chunks of the body, cyclically. */
 export function bytesOf(
   request: Request,
   { authorization, chunks }: { authorization: string | null; chunks: number[] | null },
@@ -154,12 +154,12 @@ export function bytesOf(
   return Buffer.concat([start, chunks ? chunked(body, chunks) : body])
 }
 
-/** A target ends at the first blank: what a request line cannot hold is for the fuzzer of bytes. */
+/** A target ends at the first blank: characters that a request line cannot hold are left to the fuzzer of bytes. */
 const lineSafe = (target: string): string => target.replace(/[^\x21-\x7e]/g, '')
 
 function chunked(body: Uint8Array, lengths: number[]): Uint8Array {
   const parts: Uint8Array[] = []
-  // No more than so many pieces: how small they may be is a question of its own.
+  // No more than so many pieces: very small ones are tested elsewhere.
   const least = Math.ceil(body.length / 1_000)
   for (let at = 0, n = 0; at < body.length; n++) {
     const length = Math.max(least, lengths[n % lengths.length] ?? 1)
@@ -170,12 +170,12 @@ function chunked(body: Uint8Array, lengths: number[]): Uint8Array {
   return Buffer.concat([...parts, Buffer.from('0\r\n\r\n')])
 }
 
-// Requests that the API description allows, made from the description itself: whatever is added to it is fuzzed from
+// Requests that the API description allows, generated from the description itself: every addition to it is fuzzed from
 // then on.
 
-/** What an answer has named before, or a name of a small pool: it is chosen when the request is sent. */
+/** A value named by an earlier answer, or a name of a small pool: it is chosen when the request is sent. */
 type Noun = 'user' | 'plan' | 'order' | 'execution' | 'amount' | 'cursor' | 'month' | 'webhook'
-/** One value: the JSON text of it, or what the world knows by then. */
+/** A single value: its JSON text, or a value known by then. */
 export type Source = { text: string } | { known: Noun; at: number }
 export type Member = { name: string; value: Source }
 type Parameters = { name: string; value: Source }[]
@@ -208,11 +208,11 @@ type Operation = DescribedOperation & {
   method: string
   template: string
   parameters: Parameter[]
-  /** Every name that a complaint about a request may contain. */
+  /** Every name that an error about a request may contain. */
   fields: Set<string>
 }
 
-/** Which values a request takes from answers before it, by the name of the field. */
+/** The values that a request takes from earlier answers, by the name of the field. */
 const NOUNS: Record<string, Noun> = {
   partner_user_id: 'user',
   partner_plan_id: 'plan',
@@ -248,7 +248,7 @@ function dereference(schema: Schema): Schema {
   return found as Schema
 }
 
-/** What is deep is reached more often. */
+/** Deep operations are called more often. */
 const weightOf = ({ operationId }: Operation): number =>
   ({ confirmExecution: 8, putPlan: 5, linkUser: 4, pollDue: 4, setUserStatus: 2 })[operationId] ?? 1
 
@@ -285,7 +285,7 @@ function membersOf(fields: { name: string; schema: Schema; required: boolean }[]
   return fc.tuple(...each).map((members) => members.filter((member) => member !== null))
 }
 
-/** A value of a field: what the world knows, an example, or anything that the schema allows. */
+/** A value of a field: a known one, an example, or anything that the schema allows. */
 function valueFor(name: string, schema: Schema): fc.Arbitrary<Source> {
   const noun = NOUNS[name]
   const json = allowedBy(schema).map((value) => ({ text: JSON.stringify(value) }))
@@ -297,7 +297,7 @@ function valueFor(name: string, schema: Schema): fc.Arbitrary<Source> {
   if (noun === undefined) return described
   const known = fc.nat({ max: 11 }).map((at) => ({ known: noun, at }))
   return fc.oneof(
-    // Cursors that were learnt may be those of another list; the example is one of this list.
+    // Known cursors may be those of another list; the example is one of this list.
     { arbitrary: known, weight: noun === 'cursor' ? 1 : 15 },
     { arbitrary: described, weight: noun === 'webhook' ? 0 : 1 },
   )
@@ -318,7 +318,7 @@ function allowedBy(schema: Schema): fc.Arbitrary<unknown> {
   if (!pattern.test('é')) return fc.stringMatching(pattern)
   if (schema.format === 'date-time') return anyInstant
   const { minLength = 0 } = schema
-  // A text that only the size of the body bounds would make a body that is too large.
+  // A text limited only by the size of the body would make a body that is too large.
   const maxLength = Math.min(schema.maxLength ?? TEXT_MAX, TEXT_MAX)
   return fc.oneof(
     fc
@@ -341,19 +341,19 @@ const anyCall: fc.Arbitrary<Call> = fc.oneof(
   ...OPERATIONS.map((operation, at) => ({ arbitrary: callOf(operation, at), weight: weightOf(operation) })),
 )
 
-// What one tenant has learnt from the answers it was given, and the ids that it uses again and again.
+// A tenant's knowledge from its answers, and the ids that it uses again and again.
 
 type Execution = { id: string; amount: string }
 export type World = Seat & {
   executions: Execution[]
   cursors: string[]
-  /** Begins the names of one play, so that a play that is tried again finds nothing of the one before. */
+  /** Begins the names of one play, so that a repeated play finds nothing of the one before. */
   prefix: string
 }
 
 const EXECUTIONS_MAX = 50
 const CURSORS_MAX = 5
-/** How many users a play has. */
+/** The number of users in a play. */
 export const USERS_PER_PLAY = 4
 const NO_EXECUTION: Execution = { id: `exec_${'0'.repeat(32)}`, amount: '10.00' }
 /** Endings that make ids of every kind. */
@@ -377,7 +377,7 @@ export const worldOf = (seat: Seat, play: number): World => ({
   prefix: `${seat.tag}-${play}-`,
 })
 
-/** Gives a request its values. The amounts it is given belong to the execution it was given before. */
+/** Gives a request its values. An amount belongs to the execution chosen just before. */
 export function knowledgeOf(world: World, executions = world.executions): (noun: Noun, at: number) => string {
   let execution = executions.at(-1) ?? NO_EXECUTION
   return (noun, at) => {
@@ -395,13 +395,13 @@ export function knowledgeOf(world: World, executions = world.executions): (noun:
   }
 }
 
-/** Mostly what was reserved; else a part of it, or a little more. */
+/** Mostly the reserved amount; else a part of it, or a little more. */
 function amountFor(reserved: string, at: number): string {
   if (at < 7) return reserved
   return [`${reserved}000000`, '0.01', '0.000000005', `9${reserved}`, '1.005'][at - 7] ?? reserved
 }
 
-/** Keeps what the next requests may need. */
+/** Stores values that later requests may need. */
 export function learn(world: World, body: unknown): void {
   if (Array.isArray(body)) {
     const due = body as { execution_id: string; amount_usd: string }[]
@@ -420,14 +420,14 @@ export function learn(world: World, body: unknown): void {
   }
 }
 
-// What a fuzzer does, step by step: calls as they should be, calls spoiled in a few places, and time that passes.
+// The steps of a fuzzer: valid calls, calls spoiled in a few places, and time that passes.
 
-/** What is done to a request on its way. Places are counted around, so that every number is one. */
+/** Changes to a request before it is sent. Places wrap around, so that every number is valid. */
 type Mutation =
   | { kind: 'drop'; at: number }
   | { kind: 'value'; at: number; json: string }
   | { kind: 'add'; at: number; name: string; json: string }
-  /** The same member once more, with another value, before the first one or after the last. */
+  /** A duplicate of a member with another value, before the first one or after the last. */
   | { kind: 'repeat'; at: number; json: string; isFirst: boolean }
   | { kind: 'cut'; at: number }
   | { kind: 'insert'; at: number; bytes: Uint8Array }
@@ -438,7 +438,7 @@ type Mutation =
   | { kind: 'method'; method: string }
   | { kind: 'key'; key: Stranger }
 
-/** Whose key it is, other than one of the two tenants that play. */
+/** The kind of key, other than those of the two tenants that play. */
 export type Stranger = 'none' | 'malformed' | 'unknown' | 'revoked' | 'disabled'
 
 export type CallStep = {
@@ -448,7 +448,7 @@ export type CallStep = {
   /** Takes executions from another partner's answers. */
   isForeign: boolean
   mutations: Mutation[]
-  /** How many times it is sent, ahead of the answers. */
+  /** The number of times it is sent, ahead of the answers. */
   times: number
   /** The lengths of the chunks of the body; null for a body of a stated length. */
   chunks: number[] | null
@@ -457,10 +457,10 @@ export type Step =
   | CallStep
   /** Fires a tranche of a plan of the test environment. */
   | { kind: 'fire'; plan: number }
-  /** Takes the test environment through so many hours. */
+  /** Advances the test environment by so many hours. */
   | { kind: 'advance'; hours: number; priceUsd: number }
 
-/** As many as are answered at a time. */
+/** The number of calls that are answered at a time. */
 const AHEAD_MAX = 16
 const place = fc.nat({ max: 60_000 })
 const METHODS = ['GET', 'HEAD', 'OPTIONS', 'POST', 'PUT', 'PATCH', 'DELETE', 'TRACE', 'PROPFIND', 'QUERY']
@@ -520,7 +520,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
 
 const STEPS_MAX = 150
 
-/** One play: a failing one is shrunk to the fewest and simplest steps that still fail. */
+/** A play: a failing one is shrunk to the fewest and simplest steps that still fail. */
 export const anyPlay: fc.Arbitrary<Step[]> = fc.array(step, {
   minLength: 1,
   maxLength: STEPS_MAX,

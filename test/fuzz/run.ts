@@ -1,4 +1,4 @@
-// `npm run fuzz`. Prints its seed first and what was answered last; fails on an answer that may not be, and on memory
+// `npm run fuzz`. Prints its seed first and the answers last; fails on an answer that is not allowed, and on memory
 // that grows.
 
 import assert from 'node:assert/strict'

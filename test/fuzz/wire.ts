@@ -1,18 +1,18 @@
-// What may come over a connection instead of calls: sound ones, ones whose end is in doubt, each with a call hidden
-// behind it, and bytes that chance has changed.
+// Attacks on the connection: valid calls, calls whose end is in doubt, each with a call hidden behind it, and bytes
+// changed at random.
 
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import fc from 'fast-check'
 import { type Answer, takeAnswer } from './oracle.ts'
 
-/** A call of a wire attack: what it is, and whether the service must refuse it and all that follows. */
+/** A call of a wire attack: its kind, and whether the service must refuse it and everything after it. */
 export type Message =
   | { kind: 'me' }
   | { kind: 'link'; chunks: number | null }
   | { kind: 'doubtful'; doubt: number }
   | { kind: 'rubbish'; text: string }
-/** Changes the bytes of all messages together. Places are counted around. */
+/** Changes the bytes of all messages together. Places wrap around. */
 type Slip =
   | { kind: 'replace'; at: number; text: string }
   | { kind: 'insert'; at: number; text: string }
@@ -22,7 +22,7 @@ type Slip =
 export type Attack = {
   messages: Message[]
   slips: Slip[]
-  /** How many writes it is sent in. */
+  /** The number of writes it is sent in. */
   pieces: number
   leave: 'end' | 'reset'
 }
@@ -191,7 +191,7 @@ export const anyAttack: fc.Arbitrary<Attack> = fc.record({
   leave: fc.constantFrom<Attack['leave'][]>('end', 'end', 'end', 'reset'),
 })
 
-/** The text of a doubtful call: its headers, its body, and whatever is hidden behind it. */
+/** The text of a doubtful call: its headers, its body, and the call hidden behind it. */
 export function doubtful(doubt: number, json: string): { lines: string[]; body: string } {
   const { lines, body } = DOUBTS[doubt % DOUBTS.length] as Doubt
   const written = lines.map((line) =>
@@ -226,21 +226,21 @@ export function applySlip(text: string, slip: Slip): string {
   }
 }
 
-// A client that sends exactly the bytes it is given, one call at a time over one connection, and opens another one when
-// the service ends it.
+// A client that sends exactly the given bytes, one call at a time over one connection, and opens another one when the
+// service ends it.
 
 /** Above every time limit of the service on a call that is sent in one piece. */
 const ANSWER_MS = 20_000
 
 type Sending = {
   isHead?: boolean
-  /** Sends the same bytes so many times, ahead of the answers. */
+  /** Sends the bytes so many times, ahead of the answers. */
   times?: number
 }
 export type Client = {
   /**
    * Resolves with the answers, fewer than were sent only when the last one says that the connection is closed. Rejects
-   * when they do not come in time, or what comes is not HTTP.
+   * when they do not come in time, or are not HTTP.
    */
   send: (bytes: Uint8Array, sending?: Sending) => Promise<Answer[]>
   close: () => void

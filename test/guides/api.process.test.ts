@@ -14,10 +14,10 @@ import { freePort } from '../support/within.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 const GUIDE = readFileSync(join(ROOT, 'docs/api.md'), 'utf8')
-/** What the generator of the guide makes of the description. */
+/** The types that the guide's generator makes from the description. */
 const TYPES = generateTypes(DESCRIPTION)
 
-/** A folder with what the guide's reader has in it: its program, the sample partners, and the packages installed. */
+/** A folder as the guide's reader has it: its program, the sample partners, and the packages installed. */
 async function workshop(t: TestContext): Promise<string> {
   const folder = temporaryFolder(t)
   const [program = assert.fail('the guide has a program')] = blocksOf(GUIDE, 'ts')
@@ -32,7 +32,7 @@ async function workshop(t: TestContext): Promise<string> {
 test('the whole guide works by copy and paste', async (t) => {
   const folder = await workshop(t)
   const port = String(await freePort())
-  // What fetches packages is not for a test: the folder has them, and the types the same generator made.
+  // Packages are not fetched in a test: the folder has them, and the types of the same generator.
   const shell = blocksOf(GUIDE, 'sh').map((block) =>
     block.includes('npm install') ? block.split('\n')[0] : block,
   )
@@ -66,7 +66,7 @@ test('the guide names every status there is, every route that changes something,
   const named = new Set([...errors.matchAll(/^\| `\w+` \| (\d{3}) \|/gm)].map(([, status]) => status))
   const operations = Object.values(DESCRIPTION.paths).flatMap((path) => Object.values(path))
   const described = operations.flatMap(({ responses }) => Object.keys(responses))
-  // What answers a request that is no call of any operation is not in the description.
+  // Statuses of requests that are no call of any operation are not in the description.
   const statuses = new Set([...described, '405', '408', '417', '421', '431'])
   assert.deepEqual([...named], [...statuses].filter((status) => status !== '200').sort())
 
@@ -87,7 +87,7 @@ test('the guide leads from nothing to a month by copy and paste', async (t) => {
   const port = String(await freePort())
   const script = blocksOf(SANDBOX_GUIDE, 'sh')
     .join('\n')
-    // The guide stays on the default port; the test must not.
+    // The guide uses the default port; the test must not.
     .replaceAll('127.0.0.1:8080', `127.0.0.1:${port}`)
   const env = {
     HOME: process.env.HOME,
@@ -101,13 +101,13 @@ test('the guide leads from nothing to a month by copy and paste', async (t) => {
   assert.match(out, /trigger +slot_start/)
   assert.match(out, /"ok":true,.*"partner_order_id":"order-1"\}\n/)
   assert.match(out, /executions_created +1\d\d\nwindows_rolled +30\n/)
-  // What the guide says becomes of a tranche that failed. How much each buys depends on when the partner confirmed.
+  // The outcomes after a failed tranche, as the guide says. The amounts depend on when the partner confirmed.
   assert.match(out, / failed +\S+ .*\n(?:.* filled +\S+ .*\n){2}.* filled +10\.00 .*\n/)
   assert.match(
     out,
     / 60\.00 +0\.00 +60\.00 +0\.00 +0\.00 +0\.00 +ended\n.* 60\.00 +0\.00 +10\.00 +0\.00 +50\.00 +0\.00 +-\n\n/,
   )
-  // The present month, whatever the day: all that was worked off just before, and order-1 if that is of the same month.
+  // The present month, whatever the day: all instructions processed before, and order-1 if it is in the same month.
   const [, report = '', log = ''] = out.split(/^PARTNER .*\n|^the log:\n/m)
   const count = (status: string) =>
     log.match(new RegExp(`^exec_\\S+ recorded .*"${status}"`, 'gm'))?.length ?? 0
@@ -116,7 +116,7 @@ test('the guide leads from nothing to a month by copy and paste', async (t) => {
   const trades = count('filled') + count('partial') - 3
   assert.ok(trades > 80, log)
   assert.match(report, new RegExp(`^acme test +(${trades}|${trades + 1}) .*not billed\\n`))
-  // What the guide says status shows: nothing of the purchases, and two lines about the sandbox.
+  // The status of the guide: nothing about the purchases, and two lines about the sandbox.
   assert.match(out, /^plans +0 active, 0 paused, 0 cancelled\n/m)
   assert.match(out, /^orders in 24 h +0 filled, 0 failed\n/m)
   assert.match(out, /^in test +1 plan active, \d+ executions? open, \d+ due: tranche status --env test\n/m)

@@ -1,5 +1,5 @@
-// docs/billing.md, word for word, as its reader would go through it: the fills are entered, each block is run in its
-// turn, and what is printed is what the page says. At its end there are the invoices of two partners.
+// docs/billing.md, word for word, as its reader would follow it: the fills are entered, each block is run in its turn,
+// and each output equals the page. At its end there are the invoices of two partners.
 
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
@@ -49,7 +49,7 @@ function fills(): { partner: string; entry: Entry }[] {
   )
 }
 
-/** A block of text is what the commands before it print. */
+/** A block of text is the output of the commands before it. */
 type Block = { language: 'sh' | 'console' | 'text'; text: string }
 
 const blocksOf = (text: string): Block[] =>
@@ -57,7 +57,7 @@ const blocksOf = (text: string): Block[] =>
     ([, language, text = '']): Block => ({ language: language as Block['language'], text }),
   )
 
-/** What the guide begins with is done once the example month is over, and before the invoices are looked at. */
+/** The beginning of the guide runs once the example month is over, and before the invoices are made. */
 const BLOCKS = ((): Block[] => {
   const [before = '', first = ''] = GUIDE.split(/^(?=## Settings)/m)
   const [example = '', after = ''] = first.split(/^(?=## Making the invoices)/m)
@@ -71,7 +71,7 @@ const BLOCKS = ((): Block[] => {
   ]
 })()
 
-/** Every command of a console block with what is printed under it. */
+/** Every command of a console block with its printed output. */
 const commandsOf = ({ text }: Block): { line: string; printed: string }[] =>
   text
     .split(/^\$ tranche /m)
@@ -81,7 +81,7 @@ const commandsOf = ({ text }: Block): { line: string; printed: string }[] =>
       return { line: one.slice(0, end), printed: one.slice(end + 1) }
     })
 
-/** The guide cuts ids short, which say nothing to its reader. */
+/** The guide shortens ids, which tell its reader nothing. */
 const shortened = (text: string) => plain(text).replaceAll(/exec_0+[0-9a-f]+/g, 'exec_...')
 
 const plain = (text: string) => text.replaceAll('\r', '').replaceAll(/ +$/gm, '')
@@ -150,7 +150,7 @@ test("October's invoices for two partners, with an adjustment, are made by the g
     const html = readFileSync(join(office.folder, `${partner}-2026-10.html`), 'utf8')
     assert.match(html, new RegExp(`<td class="amount">${total_fee_usd}</td>`))
     assert.match(html, new RegExp(`<td class="amount">${grouped(volume_usd)}</td>`))
-    // What a bookkeeper's own tools say of the volume, from the file that the guide made.
+    // A bookkeeper's own tools find the same volume in the file that the guide made.
     assert.ok(pasted.some((out) => out.split('\n').includes(`${partner}|${volume_usd}`)))
   }
   const html = readFileSync(join(office.folder, 'acme-2026-10.html'), 'utf8')
@@ -159,7 +159,7 @@ test("October's invoices for two partners, with an adjustment, are made by the g
   assert.ok(!html.includes('Acme Exchange plc'), 'an address of later does not count yet')
   assert.ok(!html.includes('Bolt'), "nothing of the other partner's")
 
-  // A year later, after the address has changed, it is still the same file.
+  // A year later, after the address has changed, the file is unchanged.
   office.setClock(utc(2027, 10))
   const again = `billing invoice --partner acme --month 2026-10 --settings ${join(office.folder, 'billing.json')}`
   assert.equal(await office.read(again), html)

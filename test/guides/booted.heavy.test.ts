@@ -1,6 +1,6 @@
-// The units of deploy/ on a Debian that systemd has booted: what init says of them, what systemd makes of a service
-// that cannot start, that hangs, or that is only busy, a whole life of a service by the guides, and the failures of
-// the guide that only such a machine can have.
+// The units of deploy/ on a Debian booted by systemd: what init reports about them, how systemd treats a service that
+// cannot start, that hangs, or that is only busy, a whole life of a service by the guides, and the failures of the
+// guide that only such a machine can have.
 
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
@@ -13,7 +13,7 @@ import { hasTool } from '../support/tools.ts'
 import { failureNamed, firing, isPrinted } from './failures.ts'
 
 const INIT = '/mnt/tranche init --yes --price-feed static:60000 --partner acme --name Acme'
-/** What there is of a unit. */
+/** Shell functions that read the state of a unit. */
 const SHOWN = `shown() { systemctl show "$1" --value --property "$2"; }
 settled() { for ((i = 0; i < 200; i++)); do [ "$(shown tranche ActiveState)" = "$1" ] && return; sleep 0.1; done; shown tranche ActiveState; }
 `
@@ -253,9 +253,9 @@ test('init --undo ends the service and its jobs, leaves nothing to systemd, and 
   ])
 })
 
-// A whole life by the guides: installed with the program before, and with this one until it is taken away again.
+// A whole life by the guides: installed with the previous release, then with this one, until it is removed.
 
-/** The blocks of a section, in their order, and with `inline` what stands in its sentences. */
+/** The blocks of a section, in their order, and with `inline` the code in its sentences. */
 function pastedFrom(page: string, heading: string, kind: 'sh' | 'text' | 'inline'): string[] {
   const [, section] = new RegExp(`^#+ ${heading}\\n([^]*?)(?=^#+ |(?![^]))`, 'm').exec(readGuide(page)) ?? []
   assert.ok(section, `${page} has ${heading}`)
@@ -274,8 +274,8 @@ const readGuide = (name: string): string =>
   readFileSync(join(import.meta.dirname, `../../docs/${name}.md`), 'utf8')
 
 /**
- * A partner: `plan ID` adds a plan and keeps its start, `again ID` sends it once more, `buy` polls and confirms. Its
- * venue is a file, in which an order is looked for under its key before one is placed. `orders` is its CSV.
+ * A partner: `plan ID` adds a plan and stores its start, `again ID` sends it once more, `buy` polls and confirms. Its
+ * venue is a file, in which an order is looked up under its key before one is placed. `orders` is its CSV.
  */
 const PARTNER = `
 API=http://127.0.0.1:8080 KEY_NOW=

@@ -1,4 +1,4 @@
-// The image of deploy/Dockerfile, built and run with Podman from what the executable alone writes.
+// The image of deploy/Dockerfile, built and run with Podman from the files that the executable writes.
 
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
@@ -12,7 +12,7 @@ import { blocksOf } from '../support/samples.ts'
 import { hasTool } from '../support/tools.ts'
 import { freePort } from '../support/within.ts'
 
-/** Its own images, containers and volumes, beside whatever the machine has. */
+/** Its own images, containers and volumes, separate from the machine's. */
 const settings = (folder: string): string => `[engine]
 runtime = "runc"
 cgroup_manager = "cgroupfs"
@@ -21,8 +21,8 @@ volume_path = "${folder}/volumes"
 `
 
 /**
- * What the guide calls docker. No network is asked for a base image, and a machine that may not raise its limits keeps
- * Podman from doing so. What it says goes to a file, as what it leaves running keeps its stderr.
+ * The guide's docker command. No base image is fetched, and on a machine that may not raise its limits Podman may not
+ * either. Its messages go to a file, since the processes it leaves running hold its stderr open.
  */
 const DOCKER = `
 podmans() { podman --root "$PWD/root" --runroot "$PWD/run" "$@" 2>> said; }
@@ -43,7 +43,7 @@ test('the image is built from what the executable writes, runs as the guide says
   const bash = (script: string, FORMAT = '') => {
     const env = { ...process.env, ...CACHE, FORMAT, CONTAINERS_CONF: join(folder, 'containers.conf') }
     const ended = spawnSync('bash', ['-euo', 'pipefail', '-c', DOCKER + script], {
-      // Podman would read a script that comes this way.
+      // Podman would read a script on stdin.
       stdio: ['ignore', 'pipe', 'pipe'],
       cwd: folder,
       env,

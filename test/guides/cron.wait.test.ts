@@ -1,5 +1,5 @@
-// Debian's own cron, with its own log, on the lines that the guides show: as a table of the system and as the crontab
-// of a user. It looks at its tables once a minute, so this waits for the next one.
+// Debian's own cron, with its own log, on the lines that the guides show: as a system table and as a user's crontab. It
+// reads its tables once a minute, so this waits for the next one.
 
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
@@ -14,12 +14,12 @@ const read = (name: string): string => readFileSync(join(ROOT, name), 'utf8')
 const linesOf = (text: string): string[] => text.split('\n').filter((line) => /^[\d*]/.test(line))
 const TABLE = linesOf(read('deploy/tranche.cron'))
 
-/** The nightly lines, at the next minute: what they are is the same by day. */
+/** The nightly lines, at the next minute: their commands are the same by day. */
 const NOW = `sed -i -E 's/^[0-9]+ [0-9]+ /* * /' /etc/cron.d/tranche`
 
 test('cron runs every line that init installs, and what the jobs say is in the log of the system', async (t) => {
   if (!hasOwnMachine(t) || !hasTool(t, 'cron') || !hasTool(t, 'rsyslogd')) return
-  // A feed that nobody answers at: the tick goes by the clock, and says why. So does a check that comes after it.
+  // A feed without an answer: the tick goes by the clock, and says why. So does a later check.
   const init = `init --yes --scheduler cron --price-feed 'http://127.0.0.1:9/?a=1&b=$HOME#/price'`
   const logger = /\| (logger .*)$/.exec(TABLE[0] ?? '')?.[1] ?? assert.fail('no logger')
   const script = `
@@ -46,7 +46,7 @@ test('cron runs every line that init installs, and what the jobs say is in the l
   const { code, out, err } = await onOwnMachine(t, script)
   assert.deepEqual([code, err], [0, ''], out)
   const [unheard = '', log = '', backups = '', statuses = ''] = out.split('---\n')
-  // Where no log listens, a line is not lost in silence.
+  // Without a log daemon, a line is not lost silently.
   assert.match(unheard, /\/dev\/log[\s\S]*\nwithout a log: 1\n$/)
   for (const line of TABLE) {
     const command = line.replace(/^(\S+ +){5}tranche +/, '')
@@ -57,7 +57,7 @@ test('cron runs every line that init installs, and what the jobs say is in the l
     log,
     / tranche: warning: price feed 127\.0\.0\.1:9: (?:the connection was refused|its address cannot be reached)/,
   )
-  // Nothing was left to a mail server that is not there.
+  // Nothing was left to a missing mail server.
   assert.doesNotMatch(log, /No MTA installed/)
   // On a slow machine a second minute begins meanwhile.
   assert.match(backups, /^another\.db\n(tranche-\d{8}T\d{6}Z\.db\n){14}$/)
@@ -78,7 +78,7 @@ test('the guides show the lines of deploy/, and send what each one says to the l
   }
   for (const line of TABLE) {
     assert.match(line, / \/usr\/local\/bin\/tranche .* 2>&1 \| logger -t tranche /)
-    // An unescaped percent sign ends the command there, in silence.
+    // An unescaped percent sign ends the command there, silently.
     assert.doesNotMatch(line, /(?<!\\)%/)
   }
 })

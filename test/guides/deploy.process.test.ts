@@ -1,4 +1,4 @@
-// What deploy/ hands to systemd, cron and Docker.
+// The files of deploy/ for systemd, cron and Docker.
 
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
@@ -66,7 +66,7 @@ test('all services are closed in to the same degree', () => {
 test('systemd understands the units', (t) => {
   if (!hasTool(t, 'systemd-analyze')) return
   const folder = temporaryFolder(t)
-  // It wants the program to be where a unit says, and on this machine it need not be installed.
+  // It requires the program at the unit's path, and on this machine it need not be installed.
   const copies = units.map((name) => {
     const copy = join(folder, name)
     writeFileSync(copy, read(name).replaceAll(INSTALLED, process.execPath))
@@ -83,7 +83,7 @@ test('the shell blocks put the service on a machine, with the units as systemd u
   const root = join(FOLDER, '..')
   const [init = '', check = '', install = '', ...more] = blocksOf(read('README.md'), 'sh')
   assert.deepEqual(more, [])
-  // Then it looks as if systemd ran the machine: init says that it does not when the files are there.
+  // Then systemd seems to run the machine: init says that it does not when the files are there.
   const script = `${SYSLOG}
     (cd ${root} && ${install})
     cd ${root}/dist
@@ -105,7 +105,7 @@ test('the shell blocks put the service on a machine, with the units as systemd u
   assert.match(out, /sse_test_\w+\nok\n$/)
 })
 
-/** What compose makes of a file of ours. Asked once: each start of it takes a third of a second. */
+/** A file of ours as compose understands it. Cached: each start of compose takes a third of a second. */
 const understood = new Map<string, string>()
 function composed(name: string): string {
   const known = understood.get(name)
@@ -151,7 +151,7 @@ test('compose understands the file with two of everything, whose secrets are fil
   for (const name of ['serve-a', 'serve-b', 'tick-a', 'tick-b']) {
     assert.match(ofService(name), /--no-create/)
     assert.equal(/--tick-every/.test(ofService(name)), name.startsWith('tick'), name)
-    // Closed in as the one that works on a file.
+    // Restricted like the unit that works on a file.
     for (const wall of [
       /cap_drop:\s+- ALL$/m,
       /read_only: true$/m,
@@ -163,7 +163,7 @@ test('compose understands the file with two of everything, whose secrets are fil
     }
   }
   assert.doesNotMatch(stdout, /PASSWORD: |postgres:\/\/\w+:/)
-  // What the proxy looks up once: each name it knows is that of a service, at an address that stays.
+  // Names that the proxy looks up once: each is that of a service, at a fixed address.
   const asked = [...read('postgres/haproxy.cfg').matchAll(/^ {4}server [ab] ([\w-]+):\d+$/gm)].map(
     ([, name = '']) => name,
   )
@@ -220,7 +220,7 @@ test('the image runs the executable alone, as nobody in particular, and asks it 
   assert.match(only('HEALTHCHECK'), /CMD \["tranche", "health"\]$/)
   assert.equal(only('ENTRYPOINT'), 'ENTRYPOINT ["tranche"]')
   only('FROM')
-  // Podman drops the image's, so each compose file has the same.
+  // Podman drops the image's, so each compose file has its own, equal one.
   const [, every, within, start, times] =
     /--interval=(\w+) --timeout=(\w+) --start-period=(\w+) --retries=(\d+) /.exec(only('HEALTHCHECK')) ?? []
   const check = [`interval: ${every}`, `timeout: ${within}`, `start_period: ${start}`, `retries: ${times}`]

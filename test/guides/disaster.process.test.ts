@@ -1,5 +1,4 @@
-// docs/disaster.md, block by block, as somebody would paste it on the morning after; and what a service answers
-// meanwhile.
+// docs/disaster.md, block by block, as somebody would paste it on the morning after; and a service's answers meanwhile.
 
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'

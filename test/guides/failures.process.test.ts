@@ -1,5 +1,5 @@
-// Every failure, made to happen: status calls it by its code, the metrics and the alerts of docs/monitoring.md have it,
-// and the command that is printed helps when it is pasted.
+// Every failure, made to happen: status has its code, the metrics and the alerts of docs/monitoring.md show it, and the
+// printed command mends it when it is pasted.
 
 import assert from 'node:assert/strict'
 import { chmodSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
@@ -27,20 +27,20 @@ import {
 } from './failures.ts'
 
 type Stage = {
-  /** How far the clock of everybody is off by now. */
+  /** How far every process's clock is off by now. */
   shiftMs: number
   /** Arguments of serve. */
   argv?: readonly string[]
   env?: Record<string, string>
-  /** Done while serve runs, before anybody looks. */
+  /** Done while serve runs, before the first look. */
   strike?: () => unknown
-  /** What the command cannot do. */
+  /** The part of the remedy that the command cannot do. */
   elsewhere?: () => unknown
-  /** What follows the command, which has printed `out`. */
+  /** Runs after the command, which has printed `out`. */
   after?: (out: string, served: Served) => unknown
-  /** Whether serve is started anew for the second look. */
+  /** Whether serve is restarted for the second look. */
   restarts?: true
-  /** The command may exit so. */
+  /** An exit code that the command may have. */
   exits?: number
 }
 type Served = Awaited<ReturnType<Shop['serve']>>
@@ -60,7 +60,7 @@ const call = (url: string, key: string, path: string, body?: object): Promise<Re
     ...(body && { method: 'POST', body: JSON.stringify(body) }),
   })
 
-/** A partner that fetches and fills what is due. */
+/** A partner that fetches and fills all due instructions. */
 async function fillAll(shop: Shop, shiftMs: number, key: string): Promise<void> {
   const served = await shop.serve(shiftMs)
   const due = (await (await call(served.url, key, 'executions/due')).json()) as {
@@ -187,7 +187,7 @@ const CAUSES: Record<string, Cause> = {
       await call(served.url, key, `executions/${id}/confirm`, { partner_order_id: id, status: 'failed' })
     served.child.kill('SIGTERM')
     await served.ended
-    // Its venue works again, and a day later so do its orders.
+    // Its venue works again, and a day later its orders do too.
     const later = 25 * HOUR_MS
     const stage: Stage = { shiftMs: 0, restarts: true }
     stage.after = async () => {
@@ -300,7 +300,7 @@ const CAUSES: Record<string, Cause> = {
   },
 }
 
-/** Those that need a booted machine or a server of PostgreSQL are tests of these files, by the same names. */
+/** Failures that need a booted machine or a PostgreSQL server are tests of these files, by the same names. */
 const ELSEWHERE = {
   'the file belongs to another user': 'booted.heavy.test.ts',
   '`serve` has stopped': 'booted.heavy.test.ts',
@@ -308,11 +308,11 @@ const ELSEWHERE = {
   'the standby is away': '../store/postgres-health.server.test.ts',
 }
 
-/** Those of the clock show what it is, on a machine that systemd runs: a booted test pastes them. */
+/** Commands about the clock show it on a machine that systemd runs: a booted test pastes them. */
 const isOfBooted = (command: string): boolean =>
   command.startsWith('timedatectl') && !existsSync('/run/systemd/system')
 
-/** `tranche` of a shell whose clock is off, by the variable. */
+/** A shell's `tranche` whose clock is off, by the variable. */
 function layProgram(t: TestContext): string {
   const folder = temporaryFolder(t)
   const words = SHIFTED.map((word) => `'${word}'`).join(' ')
@@ -369,7 +369,7 @@ async function shows(t: TestContext, row: Failure, cause: Cause): Promise<void> 
   if (hasTool(t, 'promtool')) assert.deepEqual(firing(t, await metrics(), row), [])
 }
 
-/** Gives what is written beside an answer a moment. */
+/** Waits for writes that happen concurrently with an answer. */
 async function waitFor(isSo: () => Promise<unknown>): Promise<void> {
   for (let tries = 0; tries < 20 && !(await isSo()); tries++)
     await new Promise((resolve) => setTimeout(resolve, 100))
@@ -379,7 +379,7 @@ suite('each failure is shown, sets off its alarm, and ends with what is printed'
   for (const [what, cause] of Object.entries(CAUSES)) test(what, (t) => shows(t, failureNamed(what), cause))
 })
 
-/** A disk of 32 MiB with a database and a serve on it, filled by as much: before it, when it is full, and after. */
+/** A disk of 32 MiB with a database and a serve, filled by `bytes`: checked before, when full, and after. */
 async function fills(t: TestContext, row: Failure, bytes: string): Promise<void> {
   const folder = temporaryFolder(t)
   const program = PROGRAM.map((word) => `'${word}'`).join(' ')

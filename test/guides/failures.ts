@@ -1,5 +1,5 @@
-// What the tests of every failure share: the failures, the alerts of docs/monitoring.md that their metrics set off, and
-// commands pasted into a shell.
+// Helpers for the tests of every failure: the failures, the alerts of docs/monitoring.md that their metrics set off,
+// and commands pasted into a shell.
 
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
@@ -64,9 +64,7 @@ export function failureNamed(what: string): Failure {
   return found
 }
 
-/**
- * The series that show a failure. A file that others own is refused by `status`, and found by `serve`, which has it.
- */
+/** The series that show a failure. A file that others own is refused by `status`, and found by the open `serve`. */
 function seriesOf({ code }: Failure): RegExp {
   if (code === 'database_not_found') return /^tranche_database_up /
   const kind = code === 'storage_failed' ? 'file_closed' : code
@@ -79,7 +77,7 @@ export function valuesOf(text: string, row: Failure): number[] {
   return lines.map((line) => Number(line.split(' ').at(-1)))
 }
 
-/** Which alerts promtool finds firing when the series of a failure have stayed as they are for an hour. */
+/** The alerts that promtool finds firing when the series of a failure have been constant for an hour. */
 export function firing(t: TestContext, text: string, row: Failure): string[] {
   const series = text.split('\n').flatMap((line) => {
     const [, name, value] = /^(tranche_\S+(?:\{.*\})?) ([\d.e+-]+)$/.exec(line) ?? []
@@ -109,7 +107,7 @@ export function firing(t: TestContext, text: string, row: Failure): string[] {
   return fired
 }
 
-/** Whether a command that is printed is that of the failure, whatever database it names. */
+/** Whether a printed command is that of the failure, whatever database it names. */
 export function isPrinted(printed: string, { command }: Failure): boolean {
   const words = command.split(' ').map((word) => (/^[A-Z]+$/.test(word) ? '\\S+' : word.replace('.', '\\.')))
   const pattern = words.join(' ').replace(/^tranche/, 'tranche(?: --db \\S+)?')

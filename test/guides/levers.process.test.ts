@@ -66,7 +66,7 @@ test('every block of the guide does what it says', async (t) => {
   await service.tick(PRICE)
   const ID = String((await poll(service)).get('p')?.[0]?.execution_id)
 
-  // Side by side, because each command is a process to wait for.
+  // Concurrently, because each command is a process to wait for.
   const { origin } = await startTicker(t, { body: '{"price":"64250.50"}' })
   const aside = Promise.all([
     pasteSection(t, service, 'Look first'),

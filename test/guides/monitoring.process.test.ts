@@ -1,4 +1,4 @@
-// docs/monitoring.md against the program: its table has every metric, its rules use metrics there are.
+// docs/monitoring.md against the program: its table has every metric, and its rules use existing ones.
 
 import assert from 'node:assert/strict'
 import { execFileSync, spawnSync } from 'node:child_process'
@@ -43,7 +43,7 @@ test('the reference has the severity of each finding', () => {
   assert.deepEqual(rows.sort(), expected.sort())
 })
 
-/** What the rules make of the metrics of a service that stay as they are for an hour. */
+/** The alerts of the rules when the metrics of a service are constant for an hour. */
 async function assertAlerts(
   t: TestContext,
   service: Monitored,
@@ -61,7 +61,7 @@ async function assertAlerts(
     exp_alerts: (fired[alertname] ?? []).map((labels) => ({ exp_labels: JSON.parse(labels) })),
   }))
   const folder = temporaryFolder(t)
-  // Of each alert only the labels are compared: what is said is in the page.
+  // Only the labels of each alert are compared: its text is in the page.
   writeFileSync(join(folder, 'tranche.rules.yml'), rules.replace(/ +annotations:\n.*summary:.*\n/g, ''))
   const up = { series: 'up{job="tranche",instance="a"}', values: '1+0x60' }
   const suite = {

@@ -1,4 +1,4 @@
-// The guides against the constants and the files: every number is right, and every name is there.
+// The guides against the constants and the files: every number is right, and every name exists.
 
 import assert from 'node:assert/strict'
 import { existsSync, globSync, readFileSync } from 'node:fs'
@@ -63,9 +63,7 @@ const GUIDES = new Map(
   ]),
 )
 
-/**
- * What is said, the number it has to be, and the guides that say it. A guide that says it too is held to it as well.
- */
+/** A statement, its number, and the guides that make it. Any other guide that makes it is checked as well. */
 const SAID: [what: RegExp, number: number, guides: string[]][] = [
   [/leased to you for (\S+) minutes/g, LEASE_MS / MINUTE_MS, ['api']],
   [/leases \| They last (\S+) minutes/g, LEASE_MS / MINUTE_MS, ['sandbox']],
@@ -212,7 +210,7 @@ function numberOf(text: string): number {
   return spelled >= 0 ? spelled : (TENS[word as keyof typeof TENS] ?? Number(word.replaceAll(',', '')))
 }
 
-// What the guides say in words of the backtest, against its tables: the prices that these were made of are not here.
+// Statements of the guides about the backtest, against its tables: the prices behind those are not in the repository.
 
 const read = (file: string): string => readFileSync(join(ROOT, file), 'utf8')
 const readPlain = (file: string): string => read(file).replaceAll('\u2212', '-')
@@ -300,7 +298,7 @@ test('no guide promises a price below the average in one place and none in anoth
 
 // The names in the guides against the files that have them: units, scripts, paths, and every room of src.
 
-/** Of a guide that is read in the order of the work, its blocks of code included. */
+/** The limit of a guide that is read in the order of the work, its blocks of code included. */
 const WORDS_MAX = 2_500
 const GUIDE_FILES = globSync(['README.md', 'docs/*.md', 'deploy/README.md'], { cwd: ROOT }).sort()
 
@@ -356,7 +354,7 @@ test('every script of npm is in a guide, and every one in a guide exists', () =>
   )
 })
 
-// docs/architecture.md against the tree: every path it names is there, and every room of src is named.
+// docs/architecture.md against the tree: every path it names exists, and every room of src is named.
 
 const ARCHITECTURE = readFileSync(join(ROOT, 'docs/architecture.md'), 'utf8')
 const PATH = /`((?:src|test|sql|docs|bin|deploy|fixtures)\/[^`\s]*)`/g
@@ -385,7 +383,7 @@ test('the page is read in ten minutes', () => {
   assert.ok(Buffer.byteLength(ARCHITECTURE) <= BYTES_MAX, `${Buffer.byteLength(ARCHITECTURE)} bytes`)
 })
 
-// docs/examples/README.md against the programs: the settings it names are those they read, in both languages.
+// docs/examples/README.md against the programs: it names the settings that they read, in both languages.
 
 const EXAMPLES = join(import.meta.dirname, '../../docs/examples')
 const textOf = (pattern: string): string =>

@@ -18,7 +18,7 @@ const GUIDE = readFileSync(join(ROOT, 'docs/operations.md'), 'utf8')
 const REFERENCE = readFileSync(join(ROOT, 'docs/reference.md'), 'utf8')
 const BLOCKS = blocksOf(GUIDE, 'sh')
 
-/** The names of copies have the second in them: a block that makes one needs another second than the copy before. */
+/** The names of copies contain the second: a block that makes one needs another second than the copy before. */
 const NEXT_SECOND = 'then=$(date +%s); while [ "$(date +%s)" = "$then" ]; do sleep 0.1; done'
 
 test('the shell blocks work by copy and paste, in their order', async (t) => {
@@ -40,7 +40,7 @@ test('the shell blocks work by copy and paste, in their order', async (t) => {
   assert.match(out, /^sse_test_\w+$/m)
   assert.match(out, /restored; the old one is .*\.replaced-/)
   assert.match(out, /database\.restore/)
-  // Of the two that are frozen after a restore, check says so.
+  // Two are frozen after a restore, and check says so.
   assert.equal(out.match(/^ok$/gm)?.length, 2)
   assert.equal(out.match(/database_frozen/g)?.length, 3)
   // Six copies, the first of them by init, and nothing that belongs to root.
@@ -104,7 +104,7 @@ test('the five-minute path works by copy and paste', async (t) => {
   const [begin = '', ...more] = blocksIn('Your first partner')
   assert.match(begin, /^export PATH="\$PWD\/bin:[\s\S]*tranche serve /)
   // The service runs from the checkout, as written. After that the executable, which starts in a third of the time: the
-  // page says that all else is the same with it.
+  // page says that everything else is the same with it.
   const script = [begin, `export PATH='${dirname(EXECUTABLE)}':"$PATH"`, ...more]
     .join('\n')
     .replaceAll('8080', port)

@@ -1,5 +1,5 @@
-// docs/postgres.md and what docs/reference.md says of a server, run as an operator would paste it, and the figures on
-// paper in docs/performance.md, worked out again. The failover has a test of its own.
+// docs/postgres.md and the server parts of docs/reference.md, run as an operator would paste them, and the figures in
+// docs/performance.md, calculated again. The failover has a test of its own.
 
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
@@ -158,14 +158,14 @@ test('the settings of the tables are those of the schema', () => {
 })
 
 // The failover of docs/postgres.md, in its own words, on two machines: the standby goes away and comes back, the
-// primary loses its power, the standby takes over, and the old primary follows it. A partner works all the while, and
-// nothing that it was told is lost, nothing is bought twice.
+// primary loses its power, the standby takes over, and the old primary follows it. A partner works all the while; no
+// write that it was told of is lost, and nothing is bought twice.
 
 const SETTINGS = 'set -a; . /etc/tranche/tranche.env; set +a'
-/** The newest version that is installed, as in the guide. */
+/** The newest installed version, as in the guide. */
 const VERSION = 'V=$(ls /usr/lib/postgresql | sort -n | tail -1)'
 
-/** The blocks of a section. What is for both machines is run on each in turn. */
+/** The blocks of a section. A block for both machines is run on each in turn. */
 const blocksIn = (section: string): string[] => {
   const body = GUIDE.split(`\n## ${section}\n`)[1]?.split('\n## ')[0]
   assert.ok(body, section)
@@ -179,11 +179,11 @@ const blockOf = (title: string): string => {
 
 const until = (what: string, isSo: () => Promise<unknown> | unknown) => untilWithin(90_000, what, isSo)
 
-/** As the package does when it is installed; what a disk keeps through a power cut is not what this is about. */
+/** As the package's installation does; the durability of a disk through a power cut is not tested here. */
 const install = ({ run }: Machine) =>
   run(`${VERSION}; pg_createcluster $V main -- --no-sync > /dev/null; pg_ctlcluster $V main start`)
 
-/** Copies what the guide has somebody copy, and gives both proxies a certificate. */
+/** Copies the files that the guide says to copy, and gives both proxies a certificate. */
 async function share(a: Machine, b: Machine): Promise<void> {
   const tar = await a.run('tar -C /etc/postgresql -c tranche | base64')
   await b.run(`base64 -d <<'END' | tar -C /etc/postgresql -x\n${tar}\nEND`)
@@ -201,7 +201,7 @@ async function setUp(a: Machine, b: Machine): Promise<void> {
   }
 }
 
-/** What a machine starts when it has power: its jobs, and not its database. */
+/** The processes that a machine starts when it has power: its jobs, and not its database. */
 async function work(machine: Machine): Promise<void> {
   await machine.run('service haproxy status > /dev/null || service haproxy start')
   machine.start(`${SETTINGS}; exec runuser -u tranche -- tranche serve --no-create 2> /dev/null`)
@@ -295,12 +295,12 @@ test('a standby that is away, a primary without power and its return: nothing is
   assert.equal(reads, '200')
   assert.ok(partner.confirmed() <= before + 1)
   const readyz = "curl -sS -o /dev/null -w '%{http_code}' http://10.0.0.1:8080/readyz"
-  // haproxy asks as well, and an answer to it from before is good for a second.
+  // haproxy checks as well, and an earlier answer to it is cached for a second.
   await until('a that is not ready', async () => (await a.run(readyz)) === '503')
   await b.run(database('start'))
   await partner.goesOn()
 
-  // Or somebody decides to go on alone, and later no longer to.
+  // Or an operator decides to run without a standby, and later with one again.
   await b.run(database('stop -m immediate'))
   await a.run(blockOf('a, to go on alone'))
   await partner.goesOn()
@@ -320,7 +320,7 @@ test('a standby that is away, a primary without power and its return: nothing is
   assert.equal(await isFrozen(), false)
   await partner.goesOn()
 
-  // The old one starts as a primary by mistake: it answers no commit, and nobody is sent to either.
+  // The old primary starts as a primary by mistake: it answers no commit, and nobody is sent to either.
   a = await boot('a')
   await work(a)
   await a.run(database('start'))
@@ -333,7 +333,7 @@ test('a standby that is away, a primary without power and its return: nothing is
   await until('both refused', async () => (await isReady()) === '')
   await a.run(database('stop -m immediate'))
 
-  // Then it follows, and takes no writes.
+  // Then it follows, and accepts no writes.
   await a.run(blockOf('a, to follow'))
   await until('a that follows', () => follows(b, 'a'))
   await b.run(blockOf('a, no longer alone'))

@@ -1,4 +1,4 @@
-// The proxies of docs/reference.md, as written there but for places and names, in front of the service.
+// The proxies of docs/reference.md, as written there except for places and names, in front of the service.
 
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
@@ -28,7 +28,7 @@ const GUIDE = readFileSync(join(import.meta.dirname, '../../docs/reference.md'),
 const [NGINX = '', ...moreOfNginx] = blocksOf(GUIDE, 'nginx')
 const [CADDY = '', ...moreOfCaddy] = blocksOf(GUIDE, 'caddyfile')
 const TOKEN = 'opensesame-opensesame'
-/** What the guide's limits of 10 s and 60 s are here, so that the test need not wait for them. */
+/** The guide's limits of 10 s and 60 s, shortened for the test. */
 const SHORT = '1s'
 
 type Service = { key: string; place: string; heard: Headers[]; hang: (path: string) => void }
@@ -43,7 +43,7 @@ type Proxy = {
 }
 type Answer = { status: number; body: string; headers: IncomingHttpHeaders }
 
-/** The service with operations behind a token, which notes the headers that reach it and may hang at a path. */
+/** The service with operations behind a token, which records the headers that reach it and may hang at a path. */
 async function startListened(t: TestContext): Promise<Service> {
   const { store, key } = await startService(t)
   const ops = createOps({
@@ -77,7 +77,7 @@ async function startListened(t: TestContext): Promise<Service> {
   return { key, heard, place: new URL(listener.url).host, hang: (path) => (hanging = path) }
 }
 
-/** Replaces each text, which must be there. */
+/** Replaces each text, which must be present. */
 function placed(block: string, replacements: [text: string, by: string][]): string {
   return replacements.reduce((text, [from, to]) => {
     assert.ok(text.includes(from), `${from} in the block`)
@@ -122,7 +122,7 @@ const PROXIES: Proxy[] = [
     tool: 'caddy',
     write: caddyFile,
     argv: (file: string) => ['run', '--adapter', 'caddyfile', '--config', file],
-    // It passes a body on as it comes: serve may hang up before it has seen that it is too long.
+    // It streams a body: serve may hang up before the proxy has seen that it is too long.
     refusals: [413, 502],
   },
 ]
@@ -131,7 +131,7 @@ test('there is one block for each proxy', () => {
   assert.deepEqual([moreOfNginx, moreOfCaddy], [[], []])
 })
 
-/** On a port that was free, unless another test took it before the proxy could: then on the next one. */
+/** Starts on a free port; if another test takes it before the proxy can, on the next one. */
 async function started<A extends (path: string) => Promise<Answer>>(
   start: (port: number) => A,
 ): Promise<{ ask: A; port: number }> {
@@ -271,7 +271,7 @@ function startProxy(t: TestContext, tool: string, argv: readonly string[], folde
   })
 }
 
-/** One request over TLS, its path byte by byte as it is given. */
+/** A single request over TLS, its path sent byte by byte as given. */
 function askOver(
   { port, cert }: { port: number; cert: string },
   path: string,

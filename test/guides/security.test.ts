@@ -1,4 +1,4 @@
-// docs/security.md against the tests: each line of it names at least one that exists.
+// docs/security.md against the tests: each of its lines names at least one existing test.
 
 import assert from 'node:assert/strict'
 import { existsSync, globSync, readFileSync } from 'node:fs'
@@ -14,7 +14,7 @@ const HEAD = '| what holds | proved by |'
 
 type Claim = { what: string; tests: string[] }
 
-/** Each title with its file: one without is in the file above it. */
+/** Each title with its file: a title without one is in the file above it. */
 function withFiles(named: readonly string[]): string[] {
   let file = ''
   return named.map((one) => {
@@ -37,8 +37,8 @@ const escaped = (text: string): string =>
   text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&').replaceAll("'", "\\\\?'")
 
 /**
- * How many tests or suites of a text, called or as members of a list, are run and have a title, or one that begins as a
- * title that ends in an ellipsis does.
+ * The number of tests or suites in a text that run and have a title: called, or as members of a list. A title that ends
+ * in an ellipsis stands for each that begins so.
  */
 function countTests(text: string, title: string): number {
   const [, beginning] = /^(.+) …$/.exec(title) ?? []

@@ -28,7 +28,7 @@ function blockOf(language: string, containing: string): string {
 
 const EXAMPLES = join(import.meta.dirname, '../../docs/examples')
 
-/** Each with the least of a partner around it. */
+/** Each with a minimal partner around it. */
 const RECEIVERS = [
   {
     receiver: 'javascript/wake-up.mjs',
@@ -154,7 +154,7 @@ test("wake-ups on a machine of one's own, by copy and paste: a laptop in two com
     /## On your own machine\n[\s\S]*?(?=\n## )/.exec(GUIDE)?.[0] ?? assert.fail('no such section')
   const folder = temporaryFolder(t)
   const ports = { 8080: await freePort(), 9000: await freePort(), 9443: await freePort() }
-  // In one go: a port that is given out may have another one's digits in it, such as 39443.
+  // In one pass: a free port may contain another one's digits, such as 39443.
   const ported = (text: string) =>
     text.replaceAll(/8080|9000|9443/g, (port) => String(ports[port as unknown as keyof typeof ports]))
   for (const file of ['receiver.mjs', 'front.mjs'])

@@ -1,4 +1,4 @@
-// Who is asking: every way a key can be wrong, and the throttle per key.
+// Authentication: every way a key can be invalid, and the throttle per key.
 
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
@@ -142,7 +142,7 @@ for (const [what, status, end] of ENDINGS) {
     const body = JSON.stringify(USER)
     const head = `POST /partner/v1/users HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${key}\r\nContent-Length: ${body.length}\r\n\r\n`
     socket.write(head + body.slice(0, -1))
-    // By then the head has been read: another call on the same socket's server has been answered.
+    // By then the head has been read: another call to the same server has been answered.
     assert.equal((await service.call('GET', ME, undefined, { key })).status, 200)
     await end(service, keyId)
     socket.write(body.slice(-1))
@@ -213,14 +213,14 @@ test('the use of a key is noted, coarsely', async (t) => {
   const lastUsed = async () => (await service.store.listKeys('acme'))[0]?.lastUsedAt
   const first = service.now()
   await service.call('GET', ME)
-  // The mark is written beside the request.
+  // The time of use is written concurrently with the request.
   const noted = async (at: number) => {
     while ((await lastUsed()) !== at) await setImmediate()
   }
   await noted(first)
   service.advance(59 * 60_000)
   await service.call('GET', ME)
-  // In a file a write of our own queues behind it.
+  // In a file, a write of our own queues behind it.
   await service.issueKey('other', 'test')
   assert.equal(await lastUsed(), first)
   service.advance(60_000)
@@ -239,7 +239,7 @@ test('a throttled key is told when to come back, and others are not', async (t) 
   assert.match(refused.headers.get('retry-after') ?? '', /^[1-9]\d*$/)
   assert.equal(refused.headers.get('cache-control'), 'no-store')
   assert.equal(await status(other), 200)
-  // A refused request costs nothing: after the time told there is room.
+  // A refused request costs nothing: after the stated time there is room.
   service.advance(1000 * Number(refused.headers.get('retry-after')))
   assert.deepEqual([await status(), await status(), await status(), await status()], [200, 200, 200, 429])
   // A clock that is set back gives nothing and takes nothing.
@@ -260,7 +260,7 @@ test('without a limit nothing is throttled, and a wrong key is refused before it
   assert.equal((await limited.call('GET', ME)).status, 200)
 })
 
-/** All of an answer that does not differ from call to call, its headers sorted. */
+/** The parts of an answer that do not differ from call to call, its headers sorted. */
 async function told(url: string, head: string, body = '') {
   const length = body === '' ? '' : `Content-Length: ${body.length}\r\n`
   const text = `${head}\r\nHost: x\r\nConnection: close\r\n${length}\r\n${body}`
@@ -281,7 +281,7 @@ test('what is public needs no key, and what is odd is refused before the key is 
   assert.equal(await status(`GET /partner/v1/nothing HTTP/1.1\r\nAuthorization: Bearer ${service.key}`), 404)
 })
 
-// A key that is revoked while it floods the service: what it asks from then on is refused.
+// A key that is revoked while it floods the service: its later calls are refused.
 
 const CALLERS = 20
 const CALLS_BEFORE = 200

@@ -1,4 +1,4 @@
-// The two billing endpoints: what they answer, page by page, and what they refuse.
+// The two billing endpoints: their answers, page by page, and their refusals.
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
@@ -162,7 +162,7 @@ test('the month is read once for all pages, and anew by who begins again', async
   service.setClock(utc(2026, 0, 20))
   assert.equal((await pages(read, '&limit=1')).length, 4)
   assert.equal(reads, 1)
-  // The clock goes on: a caller that reads two listings at once has each as it was.
+  // The clock advances: a caller that reads two listings at once sees each unchanged.
   const [one] = [await read(`${USERS}?month=2026-01&limit=2`)]
   service.advance(1_000)
   const other = await read(`${USERS}?month=2026-01&limit=2`)

@@ -1,4 +1,4 @@
-// What a body or a query may be: bytes, text, JSON, an object; then every field against every kind of bad value.
+// Forms of a body or a query: bytes, text, JSON, an object; then every field against every kind of bad value.
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
@@ -19,7 +19,7 @@ import {
 } from './steps.ts'
 
 export type Refusal = readonly [type: string, msg: string]
-/** Bad values of one field, each with what must be said of it. */
+/** Bad values of one field, each with its expected error. */
 export type BadValues = readonly (readonly [value: unknown, refusal: Refusal])[]
 
 /** Stands for leaving the field out. */
@@ -63,7 +63,7 @@ export const controls = valueError('must not contain control characters')
 const each = (values: readonly unknown[], refusal: Refusal): BadValues =>
   values.map((value) => [value, refusal] as const)
 
-/** Every JSON type but text; null among them only where the field does not take it. */
+/** Every JSON type but text; null among them only where the field does not accept it. */
 const NOT_TEXT = [0, 1, 1.5, true, false, [], ['x'], {}, { $ne: 1 }]
 
 export const badText = (max: number): BadValues => [
@@ -74,7 +74,7 @@ export const badText = (max: number): BadValues => [
   ['x\udc00y', valueError('must be valid Unicode text')],
 ]
 
-/** An id that a path has to carry. */
+/** Bad ids for the fields whose value a path has to carry. */
 export const badPathId: BadValues = each(['.', '..'], valueError('must not be "." or ".."'))
 
 export const badId: BadValues = [...badText(255), ['', tooShort], [null, notString], [ABSENT, missing]]
@@ -143,7 +143,7 @@ export const badUrl: BadValues = [
   ['https://127.0.0.1/#', valueError('URL must not carry a fragment')],
 ]
 
-// What a body or a query may be: bytes, text, JSON, an object; then every field against every kind of bad value.
+// Forms of a body or a query: bytes, text, JSON, an object; then every field against every kind of bad value.
 
 const WRITES = [
   ['POST', USERS],
@@ -171,7 +171,7 @@ const BROKEN: readonly (readonly [text: string, offset: number])[] = [
   ['/* note */{}', 0],
 ]
 
-/** Broken too; where exactly is a matter of taste, so only that it is told is asked for. */
+/** Broken too; the exact place is a matter of taste, so only the error itself is required. */
 const BROKEN_SOMEWHERE = [
   '{"a":"x',
   '{"a":"\n"}',
@@ -237,7 +237,7 @@ test('a body that is not JSON has its type in the line of the call, and nothing 
     const [detail] = JSON.parse(text).detail
     assert.deepEqual(Object.keys(detail), ['type', 'loc', 'msg'], 'what is sent is that of the contract')
   }
-  // What is JSON is taken by any name, and its line names none.
+  // A JSON body is accepted under any content type, which its log line does not name.
   assert.deepEqual([(await post('{}', FORM)).status, entries.at(-1)?.fields.content_type], [422, undefined])
   assert.doesNotMatch(JSON.stringify(entries), /u-1|sse_/)
 })
@@ -352,7 +352,7 @@ test('what is around the JSON does not matter: a mark, blanks, the content type'
 
 test('of a name that is sent twice the last value counts, for the check and for what is done', async (t) => {
   const service = await startService(t)
-  /** The valid body with one more member, before the others or behind them. */
+  /** The valid body with one more member, before the others or after them. */
   const twice = (body: object, member: string, place: 'first' | 'last'): string => {
     const inside = JSON.stringify(body).slice(1, -1)
     return place === 'first' ? `{${member},${inside}}` : `{${inside},${member}}`
@@ -363,7 +363,7 @@ test('of a name that is sent twice the last value counts, for the check and for 
 
   const id = (await sendFirst(service, ['p'])).get('p') ?? ''
   const filled = fill('o1', '10.00')
-  // The same name in other letters: it is the one that fields are checked by, and the one that is recorded.
+  // An escaped spelling of a name: it is the one that fields are checked by, and the one that is recorded.
   const failing = '"\\u0073tatus":"failed"'
   assert.equal((await service.call('POST', confirmPath(id), twice(filled, failing, 'last'))).status, 200)
   const report = { partner_order_id: 'o1', status: 'failed' }
@@ -378,7 +378,7 @@ test('of a name that is sent twice the last value counts, for the check and for 
   assert.equal((await month('__proto__[month]=2026-01')).status, 422)
 })
 
-// The 422 table: every field of every body against every kind of bad value, and nothing changed by any of it.
+// The 422 table: every field of every body against every kind of bad value, and none of them changes anything.
 
 type Body = {
   name: string
@@ -578,7 +578,7 @@ test('all errors of a body come at once, in the order of the field table', async
   const service = await startService(t)
   for (const { name, method, path, valid, fields } of BODIES) {
     const wrong = fields.filter(([field]) => !(field === 'status' && path === NOWHERE))
-    // Sent backwards: the order of the answer is not the order of the request.
+    // Sent in reverse: the order of the errors is not the order of the request.
     const spoiled = Object.fromEntries(wrong.map(([field]) => [field, 4711] as const).reverse())
     const sent = { ...spoiled, ...(path === NOWHERE && { status: valid.status }) }
     const { status, body } = await service.call(method, path, sent)
@@ -592,7 +592,7 @@ test('all errors of a body come at once, in the order of the field table', async
   }
 })
 
-// What the two billing endpoints refuse, with every field error at once.
+// Refusals of the two billing endpoints, with every field error at once.
 
 const MONTHLY = '/partner/v1/billing/monthly'
 const MONTHLY_USERS = `${MONTHLY}/users`

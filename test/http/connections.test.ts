@@ -1,4 +1,4 @@
-// Connections: how they are listened for, how many there may be, what is sent over them, and what never becomes a call.
+// Connections: the listener, their limits, their bytes, and requests that never become a call.
 
 import assert from 'node:assert/strict'
 import { X509Certificate } from 'node:crypto'
@@ -68,7 +68,7 @@ test('a body over the limit is refused without being read, however it is announc
       [chunked, chunk(small.slice(0, 100)), chunk(small.slice(100)), LAST_CHUNK],
       200,
     ],
-    // What is beyond the length declared is not part of the body: the call is answered for what it did.
+    // Bytes beyond the declared length are not part of the body: the call is answered for its effect.
     'longer than declared': [
       [`${head('POST', USERS, key, [`Content-Length: ${small.length}`])}${small}${PADDING}y`],
       200,
@@ -102,7 +102,7 @@ test('a stranger is refused before a byte of the body is read', async (t) => {
   assert.equal(answer.status, 401)
 })
 
-/** Writes the text and leaves at once, without a word. */
+/** Writes the text and disconnects at once. */
 const leaveAfter = (url: string, text: string): Promise<void> =>
   new Promise((resolve) => {
     const { hostname, port } = new URL(url)
@@ -121,7 +121,7 @@ test('a client that leaves at any byte of its request harms nobody', async (t) =
   const whole = head('POST', confirmPath(id), service.key, [`Content-Length: ${body.length}`]) + body
   const cuts = Array.from({ length: 40 }, (_, i) => Math.ceil((whole.length * (i + 1)) / 40))
   await Promise.all(cuts.map((at) => leaveAfter(service.url, whole.slice(0, at))))
-  // Whether the whole one was still taken or not, the partner's retry brings it to the same end.
+  // Whether or not the whole request was accepted, the partner's retry has the same result.
   const answer = await succeed(service, 'POST', confirmPath(id), body)
   assert.equal(answer.status, 'filled')
   assert.deepEqual(failures(), [])
@@ -138,7 +138,7 @@ test("a body that never comes to its end is the client's doing, not a failure of
   const socket = connect({ host: hostname, port: Number(port) })
   socket.on('error', () => {})
   socket.write(head('POST', USERS, key, ['Content-Length: 1000', 'Expect: 100-continue']))
-  // The answer to "may I send it" says that the service is now waiting for the body.
+  // The answer "100 Continue" says that the service is now waiting for the body.
   await new Promise((resolve) => socket.once('data', resolve))
   socket.write('{"partner_user_id":', () => socket.resetAndDestroy())
   const { level, line } = await logged.promise
@@ -146,12 +146,12 @@ test("a body that never comes to its end is the client's doing, not a failure of
   assert.equal('status' in line && line.status, 400)
 })
 
-// How many connections there may be, in all and from one address.
+// The limits on connections, in all and from one address.
 
 const GET = 'GET / HTTP/1.1\r\nHost: x\r\n\r\n'
 const answering = { fetch: () => new Response('there') }
 
-/** Opens so many connections, one after another, and tells how many of them are answered while all are open. */
+/** Opens so many connections, one after another, and counts those that are answered while all are open. */
 async function countAnswered(t: TestContext, url: string, count: number): Promise<number> {
   const clients: Conversation[] = []
   for (let at = 0; at < count; at++) clients.push(await converse(url))
@@ -187,7 +187,7 @@ test('one address has its share', async (t) => {
   const reasons: string[] = []
   const onTurnedAway = (reason: string): void => void reasons.push(reason)
   const limits = { connectionsMax: 20, connectionsPerAddressMax: 3 }
-  // A machine without a network has no other address; there the exemption of its own is what is left to see.
+  // A machine without a network has no other address; only the exemption of its own can be tested there.
   const host = outside?.address ?? '127.0.0.1'
   const listener = await listenOn(answering, {
     host,
@@ -224,7 +224,7 @@ test('by default the limits follow from that of open files', () => {
   })
 })
 
-// What never becomes a call: it is refused in the form of every other error, and takes nobody else's answer.
+// Requests that never become a call: refused in the form of every other error, without taking another call's answer.
 
 const BODY = JSON.stringify(USER)
 
@@ -264,7 +264,7 @@ test('whatever is refused before it is a call has the body and the headers of ev
   }
   for (const [what, [text, status]] of Object.entries(cases))
     assertRefused(await exchange(url, [text]), status, what)
-  // HTTP/1.0 knows no Host.
+  // HTTP/1.0 has no Host header.
   const old = await exchange(url, [`GET ${ME} HTTP/1.0\r\n${bearer}\r\n\r\n`])
   assert.equal(old.status, 200)
 })
@@ -394,15 +394,15 @@ test('a compressed body is refused, and told why', async (t) => {
   assert.equal(answer.status, 415)
   assert.match(answer.body.detail, /uncompressed/)
   assert.equal((await call('POST', USERS, zipped, { headers, key: null })).status, 401)
-  // Under a name that says it is as it is, it is taken.
+  // Under the encoding "identity" it is accepted.
   const plain = { 'content-encoding': 'identity' }
   assert.equal((await call('POST', USERS, BODY, { headers: plain })).status, 200)
-  // Nothing is read of it: the answer comes before the body.
+  // Its body is not read: the answer comes before it.
   const lines = ['Content-Encoding: br', 'Content-Length: 500', 'Expect: 100-continue']
   assert.equal((await exchange(url, [head('POST', USERS, key, lines)])).status, 415)
 })
 
-// What listhen is asked for, and what it must not do: it makes the server, and leaves ports, signals and closing to us.
+// The use of listhen, and its limits: it makes the server, and leaves ports, signals and closing to us.
 
 const EVENTS = ['connection', 'secureConnection', 'request', 'close', 'error', 'listening', 'clientError']
 const listenersOf = (server: Server): Record<string, number> =>
@@ -422,7 +422,7 @@ test('its server is a server of Node, closed, with nobody else listening to its 
 test('it takes no signal, no setting of a hosting platform, and no other port', async (t) => {
   const signals = ['exit', 'SIGINT', 'SIGTERM', 'SIGHUP']
   const before = signals.map((name) => process.listenerCount(name))
-  // What a hosting platform may set, and listhen would read.
+  // Variables that a hosting platform may set, and that listhen would read.
   Object.assign(process.env, { HOST: '0.0.0.0', PORT: '1' })
   t.after(() => {
     delete process.env.HOST

@@ -1,4 +1,4 @@
-// A stop: what is in flight is answered, nothing more is done, and no client can hold it up.
+// A stop: calls in flight are answered, no further work is done, and no client can delay it.
 
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
@@ -9,14 +9,14 @@ import { notDelivered, type Service, startService, USER } from '../support/servi
 import { converse, head, statuses } from './raw.ts'
 import { DUE, link, PRICE, plan, poll, USERS } from './steps.ts'
 
-/** How long a stop may take with nothing left to do: well under the limit of 30 s that operators see. */
+/** The time for a stop with no work left: well under the limit of 30 s that operators see. */
 const STOP_MS = 5_000
 
 const BODY = JSON.stringify(USER)
 const postHead = (key: string) =>
   head('POST', USERS, key, [`Content-Length: ${BODY.length}`, 'Expect: 100-continue'])
 
-/** A service with something due, and a second door to it that the test may close. */
+/** A service with due executions, and a second listener to it that the test may close. */
 async function withDoor(t: TestContext): Promise<{ service: Service; door: Listener }> {
   const service = await startService(t)
   await link(service, 'p')

@@ -1,5 +1,5 @@
-// Every route of the table against everybody it is not for: other partners, the other environment, callers with no key
-// or a dead one. A new route without a row here fails.
+// Every route of the table against every caller it is not for: other partners, the other environment, callers with no
+// key or a dead one. A new route without a row here fails.
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
@@ -9,7 +9,7 @@ import { keyHash } from '../../src/keys.ts'
 import { AUDIT, fill, PLAN, type Service, startService, USER } from '../support/service.ts'
 import { confirmPath, executionsOf, PRICE, planPath, poll, succeed, userPath, WEBHOOKS } from './steps.ts'
 
-/** What the owner has, and nobody else may be told. A stranger knows the ids, and uses them. */
+/** Data of the owner that nobody else may see. A stranger knows the ids, and uses them. */
 const MARKS = {
   email: 'mark-email@example.org',
   consent: 'mark-consent',
@@ -23,7 +23,7 @@ const OWN_HOOK = 'https://127.0.0.1/of-a-stranger'
 /** `live` is the status with a live key, where it differs. */
 type Row = { path: (executionId: string) => string; body?: object; status: number; live?: number }
 
-/** What a stranger who knows all ids sends to each route, and how it is answered. */
+/** Calls of a stranger who knows all ids to each route, and the expected status. */
 const ROWS: Record<string, Row> = {
   'GET /partner/v1/me': { path: () => '/partner/v1/me', status: 200 },
   'POST /partner/v1/users': {
@@ -144,7 +144,7 @@ test('every route asks for a key that lives, before anything else', async (t) =>
   assert.deepEqual(await contentOf(service), before)
 })
 
-/** Everything there is to have, with an instruction not yet handed out. */
+/** Sets up every kind of data, with an instruction not yet delivered. */
 async function own(service: Service): Promise<string> {
   const user = {
     ...USER,
@@ -173,7 +173,7 @@ async function own(service: Service): Promise<string> {
   return String((await executionsOf(service, KNOWN.plan))[0]?.executionId)
 }
 
-/** Everything the owner has, to be found as it was. */
+/** All data of the owner, to be compared later. */
 async function contentOf(service: Service) {
   const { store } = service
   const tenant = await store.findTenant('acme', 'test')

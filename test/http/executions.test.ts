@@ -1,5 +1,5 @@
-// Executions: what an instruction carries, what each refusal of a confirmation says, and replays forever. Every report
-// in every state is in test/core/execution.test.ts, every request of a plan in plans.test.ts.
+// Executions: the fields of an instruction, the message of each refusal of a confirmation, and replays forever. Every
+// report in every state is in test/core/execution.test.ts, every request of a plan in plans.test.ts.
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
@@ -95,7 +95,7 @@ test('what a report does not need may be sent as anything, is not kept, and make
     const path = confirmPath(sent.get(name) ?? '')
     assert.equal('replayed' in (await succeed(service, 'POST', path, first)), false)
     assert.equal((await succeed(service, 'POST', path, again)).replayed, true)
-    // But a missing one is as good as null.
+    // But a missing one equals null.
     assert.equal((await succeed(service, 'POST', path, { ...again, executed_at: null })).replayed, true)
   }
   assert.deepEqual((await windowsOf(service, 'failed')).map(ledgerOf), ['0.00 0.00 0.00 open'])
@@ -131,7 +131,7 @@ test('an instruction carries the fields of the contract, and leases run five min
   service.advance(1)
   const [second] = (await poll(service)).get('p') ?? []
   assert.deepEqual(second, { ...first, lease_expires_at: '2026-01-05T00:10:01.500Z', delivered_count: 2 })
-  // The lease only says who may be working on it: a report is taken after its end too.
+  // The lease only says who may be working on it: a report is accepted after its end too.
   service.advance(DAY_MS / 4)
   await succeed(service, 'POST', confirmPath(String(execution_id)), fill('o', '10.00'))
   await assertSound(service)

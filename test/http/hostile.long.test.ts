@@ -30,7 +30,7 @@ const open = (url: string): Promise<Socket> =>
     socket.once('error', reject)
   })
 
-/** Writes the parts with a turn of the loop between them, then leaves in the manner asked for. */
+/** Writes the parts with a turn of the loop between them, then leaves in the requested manner. */
 async function play(url: string, parts: readonly (string | Uint8Array)[], leave: Leave): Promise<void> {
   const socket = await open(url)
   const closed = new Promise<void>((resolve) => socket.once('close', () => resolve()))

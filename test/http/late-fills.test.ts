@@ -1,5 +1,5 @@
-// Reports of purchases that break a rule, or whose execution nobody knows: the answer refuses them, they are kept, and
-// an operator records or dismisses them. What comes of each is in test/core/late-fill.test.ts.
+// Reports of purchases that break a rule, or whose execution nobody knows: the answer refuses them, they are stored,
+// and an operator records or dismisses them. The result of each is in test/core/late-fill.test.ts.
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
@@ -13,7 +13,7 @@ import { assertSound, confirmPath, type Json, plan, sendFirst, succeed, TRADES, 
 const lateFills = async (service: Service): Promise<Json[]> =>
   JSON.parse(await shell(service, ['--json', 'execution', 'late-fills']))
 
-/** How many reports wait for a decision, as status and check say. */
+/** The number of reports that wait for a decision, according to status and check. */
 async function waiting(service: Service): Promise<[status: number, check: number]> {
   const status = JSON.parse(await shell(service, ['--json', 'status']))
   const { findings } = JSON.parse(await shell(service, ['--json', 'check']))
@@ -27,7 +27,7 @@ async function waiting(service: Service): Promise<[status: number, check: number
 
 const month = (service: Service) => succeed(service, 'GET', '/partner/v1/billing/monthly?month=2026-01')
 
-/** A live service with an execution that is out. */
+/** A live service with an open execution. */
 async function withOne(t: Parameters<typeof startService>[0]): Promise<{ service: Service; id: string }> {
   const service = await startService(t, { environment: 'live' })
   return { service, id: (await sendFirst(service, ['p'])).get('p') ?? '' }
@@ -124,7 +124,7 @@ test('several kept reports are decided on by number or all, with a reason that i
   await assertSound(service)
 })
 
-/** The rows of an execution in a month, as the API and the export say them: they must be the same. */
+/** The rows of an execution in a month, from the API and the export: they must agree. */
 async function rowsOf(service: Service, id: string): Promise<Json[]> {
   const { trades } = await succeed(service, 'GET', `${TRADES}?month=2026-01`)
   const exported: Json[] = JSON.parse(
@@ -144,7 +144,7 @@ test('a further purchase brings its fee, its price and the time of its report, w
     ...fill('o1', '5.00', 'partial'),
     partner_fee_usd: '0.05',
   })
-  // A fill without its time was made when it was recorded.
+  // A fill without its time is dated by its recording.
   const recorded = formatInstant(service.now())
   assert.deepEqual(
     [(await rowsOf(service, id))[0]?.executed_at, (await show()).trade.executed_at],
@@ -170,7 +170,7 @@ test('a further purchase brings its fee, its price and the time of its report, w
   await assertSound(service)
 })
 
-// Confirmations of executions that the ledger does not know: answered as ever, and what was bought is kept.
+// Confirmations of executions that the ledger does not know: answered as usual, and the purchases are stored.
 
 const UNKNOWN = 'exec_019b8b9a2c007a1b9c2d3e4f5a6b7c8d'
 

@@ -24,7 +24,7 @@ type MonitorOptions = Partial<Pick<OpsOptions, 'token'>> & {
   isOpen?: boolean
 }
 
-/** The service with its metrics and what an operator asks it. */
+/** The service with its metrics and its endpoints for operators. */
 export async function startMonitored(t: TestContext, options: MonitorOptions = {}): Promise<Monitored> {
   const metrics = createMetrics()
   const { watched = (store) => store, isOpen = true, ...more } = options
@@ -46,7 +46,7 @@ export async function startMonitored(t: TestContext, options: MonitorOptions = {
   }
 }
 
-// A service with something to see for its operator, under names that nobody would wish for.
+// A service with something to see for its operator, under hostile names.
 
 export const HOSTILE = `<img src=x onerror=alert(1)>"'&\u202e</style></script><script>alert(2)</script>`
 

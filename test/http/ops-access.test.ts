@@ -1,4 +1,4 @@
-// Who sees what of operations, at which listener.
+// Access to operations: who sees what at which listener.
 
 import assert from 'node:assert/strict'
 import crypto from 'node:crypto'
@@ -18,17 +18,17 @@ import { startMonitored } from './monitored.ts'
 import { exchange } from './raw.ts'
 
 const TOKEN = 'correct-horse-battery'
-/** What can be asked for without more words. */
+/** Paths that need no parameters. */
 const PLAIN = OPS_PATHS.filter((path) => path === '/ops' || !PAGE_PATHS.includes(path as never))
 const BEARER = { authorization: `Bearer ${TOKEN}` }
 /** As a browser sends a user name and a password. */
 const basic = (text: string): string => `Basic ${Buffer.from(text).toString('base64')}`
-/** All but the two that everybody may ask. */
+/** All but the two open to everybody. */
 const CLOSED = OPS_PATHS.filter((path) => path !== '/healthz' && path !== '/readyz')
 
 type Given = Record<string, string>
 
-/** What a caller sees of an answer, all that differs from call to call left out. */
+/** An answer as its caller sees it, without the parts that differ from call to call. */
 async function seen(url: string, headers: Given): Promise<{ status: number }> {
   const answer = await fetch(url, { headers })
   const fixed = [...answer.headers].filter(([name]) => !['date', 'x-request-id'].includes(name))
@@ -227,7 +227,7 @@ test('a token is compared by its digest, in a time that tells nothing', (t) => {
       tried.map((given) => admits(callFrom('127.0.0.1', given, sent(given)), 'api')),
       [false, false, false, false, true],
     )
-  // Nothing decides but this comparison, and it is always of two digests.
+  // The only comparison is this one, and it is always of two digests.
   assert.deepEqual(compared, Array(2 * tried.length).fill([32, 32]))
   t.mock.method(crypto, 'timingSafeEqual', () => true)
   syncBuiltinESMExports()
@@ -274,7 +274,7 @@ test('whoever guesses keeps nobody out: the right token is let in, however many 
     assert.equal(warned, 1, 'who has a network has all its addresses')
     assert.ok(tries(other, TOKEN))
   }
-  // More networks than are told apart share one count.
+  // Networks beyond the number that are counted apart share one count.
   nextMinute()
   for (let i = 0; i < 10_000; i++) tries(`10.${i >> 16}.${(i >> 8) & 255}.${i & 255}`, 'guess')
   assert.equal(warned, 0)
@@ -289,7 +289,7 @@ test('wrong tokens at /readyz, which proxies forward, do not blind the monitorin
     for (let i = 0; i <= WRONG_TOKENS_MAX; i++) {
       const authorization = `Bearer guess-${i}`
       const answers = await Promise.all([url, opsUrl].map((at) => seen(at + path, { authorization })))
-      // What is public stays public, and a guess is answered alike however many came before.
+      // Public paths stay public, and a guess gets the same answer however many came before.
       const status = path === '/readyz' || path === '/healthz' ? 200 : 401
       assert.deepEqual(
         answers.map((answer) => answer.status),

@@ -1,5 +1,5 @@
-// The page of the operator over thousands of partners with tens of thousands of plans: it stays small, and soon there,
-// and lets others be answered meanwhile.
+// The operator's page over thousands of partners with tens of thousands of plans: it stays small and fast, and lets
+// others be answered meanwhile.
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
@@ -43,7 +43,7 @@ test('4,000 partners and 25,000 plans with a trade each make a page of 100 kB th
     ).run({ now: plus(now, MINUTE_MS) })
   })
   service.advance(HOUR_MS)
-  // Of processor time, which other work on the machine does not lengthen.
+  // In processor time, which other work on the machine does not lengthen.
   let longest = 0
   let last = workMs()
   const watch = setInterval(() => {
@@ -69,7 +69,7 @@ test('4,000 partners and 25,000 plans with a trade each make a page of 100 kB th
     assert.ok(longest < 300, `${longest} ms at a stretch`)
     service.advance(MINUTE_MS)
   }
-  // Its totals are of all partners.
+  // Its totals cover all partners.
   const month = await (await fetch(`${service.opsUrl}/ops?month=2026-01`)).text()
   assert.match(month, /<strong>TOTAL<\/strong><\/td><td class="right">25000</)
   assert.match(month, /3802 more: <code>tranche billing show --month 2026-01</)

@@ -1,4 +1,4 @@
-// The page of the operator over HTTP: what it shows, what it may load, and that nobody's words become markup.
+// The operator's page over HTTP: its contents, its content security policy, and that no foreign text becomes markup.
 
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
@@ -104,7 +104,7 @@ test('what the page says: findings, purchases of today, windows, prices, partner
     text,
     /class="dot filled"[\s\S]*class="dot failed"|class="dot failed"[\s\S]*class="dot filled"/,
   )
-  // A day later none of it is of today any more.
+  // A day later none of it counts as today's any more.
   service.advance(24 * HOUR_MS)
   const next = await (await fetch(`${service.opsUrl}/ops`)).text()
   assert.match(next, /<dt>Filled<\/dt><dd>0<\/dd>/)
@@ -258,11 +258,11 @@ test('while the database is away the page says so, and asks again by itself', as
   const { opsUrl, store, file, advance } = await withBusiness(t)
   if (isOnServer) await store.close()
   else renameSync(file, `${file}.moved`)
-  // It is noticed within a tenth of a second.
+  // The page notices within a tenth of a second.
   const end = performance.now() + 30_000
   while ((await fetch(`${opsUrl}/ops`)).status === 200) {
     assert.ok(performance.now() < end, 'it goes on')
-    // What was read is shown again for a moment.
+    // A cached reading is shown for a moment.
     advance(3_000)
   }
   for (const place of PLACES) {

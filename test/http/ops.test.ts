@@ -1,4 +1,4 @@
-// What metrics say, and that asking for them changes nothing.
+// Metrics: their values, and that reading them changes nothing.
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
@@ -43,7 +43,7 @@ test('metrics: what happened is counted, a replay is not', async (t) => {
   assert.equal(value('tranche_executions_due{environment="live"}'), 0)
   assert.equal(value('tranche_executions_due_oldest_age_seconds'), 0, 'a test environment sets off no alarm')
   assert.equal(value('tranche_plans{environment="test",status="active"}'), 3)
-  // A server keeps its log to itself.
+  // A server does not expose its log.
   assert.ok(isOnServer || value('tranche_wal_bytes') > 0)
   assert.ok(value('nodejs_eventloop_lag_p99_seconds') >= 0)
   assert.ok(value('process_resident_memory_bytes') > 0)
@@ -113,7 +113,7 @@ test('no question of monitoring reads a whole table of plans, executions or trad
   await sendFirst(service, ['p1'])
   const db = openFile(service.file)
   t.after(() => db.close())
-  // The statements as the store prepares them, each when it is first asked.
+  // The statements as the store prepares them, each on first use.
   const prepared: string[] = []
   const prepare = db.prepare.bind(db)
   db.prepare = ((text: string) => {
@@ -137,13 +137,13 @@ test('no question of monitoring reads a whole table of plans, executions or trad
     const steps = db
       .prepare<object, { detail: string }>(`explain query plan ${text}`)
       .all(text.includes('?') ? [1] : names)
-    // An index that holds only what waits for an operator may be read from end to end.
+    // An index that holds only rows waiting for an operator may be read from end to end.
     const scans = steps.filter(
       ({ detail }) =>
         /SCAN (plans|executions|trades|schedules|windows|outcomes|[depow])\b/.test(detail) &&
         !detail.endsWith('USING INDEX executions_unkept'),
     )
-    // The newest of an ordered table is found at its end.
+    // The newest row of an ordered table is found at its end.
     if (!text.startsWith('select max(')) assert.deepEqual(scans, [], text)
     if (text.includes('awake')) assert.match(steps[0]?.detail ?? '', /^SEARCH s USING INTEGER PRIMARY KEY/)
   }

@@ -1,4 +1,4 @@
-// The pages as a person sees them in a real browser: the API description, and what an operator is shown.
+// The pages as a person sees them in a real browser: the API description, and the operator's page.
 
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
@@ -36,7 +36,7 @@ const shown = (page: Page): Promise<string[]> =>
     one.querySelector('.opblock-summary-method').innerText + ' ' +
     one.querySelector('.opblock-summary-path').dataset.path)`)
 
-/** Opens an operation, and waits until all of it is there. */
+/** Opens an operation, and waits until all of it is rendered. */
 async function openOperation(page: Page, id: string): Promise<void> {
   await page.evaluate(`document.querySelector('[id$="-${id}"] .opblock-summary-control').click()`)
   await until(page, `document.querySelector('[id$="-${id}"] .responses-wrapper')`)
@@ -44,9 +44,9 @@ async function openOperation(page: Page, id: string): Promise<void> {
 
 const isShown = `document.querySelectorAll('.opblock').length === ${OPERATIONS.length}`
 
-/** Whether nothing of the page is beside the screen. An emulated phone makes its window as wide as the page. */
+/** Whether the whole page fits the screen. An emulated phone makes its window as wide as the page. */
 const FITS = 'document.documentElement.scrollWidth <= document.documentElement.clientWidth'
-/** The same while the page has something that is too wide. */
+/** Whether it fits while the page has an element that is too wide. */
 const FITS_WIDER = `(() => {
   const wide = document.body.appendChild(document.createElement('div'))
   wide.style.width = '3000px'
@@ -82,7 +82,7 @@ test('the page of the API', async (t) => {
       'poll due first',
     ])
       assert.ok(text.includes(said), said)
-    // What every operation shares is said once, however many are open.
+    // Text shared by every operation appears once, however many are open.
     for (const said of ['rate_limited', 'body_too_large', 'X-Ignored-Fields'])
       assert.equal(text.split(said).length, 2, said)
     // Nobody calls this service with a wake-up, so nobody tries one out.
@@ -99,7 +99,7 @@ test('the page of the API', async (t) => {
     const asked = ['/', '/docs', ...own.map((name) => `/docs/${name}`)]
     assert.deepEqual(page.requested().sort(), asked.map((path) => url + path).sort())
 
-    // What the policy is for: it forbids other addresses even to a script that got into the page.
+    // The policy's purpose: it forbids other addresses even to a script that got into the page.
     await page.evaluate(`fetch('http://127.0.0.1:9/').catch(() => {})`)
     assert.match(page.problems().join('\n'), /Content Security Policy/)
     if (process.env.SCREENSHOTS) await page.screenshot(join(process.env.SCREENSHOTS, 'docs-open.png'))
@@ -125,7 +125,7 @@ test('the page of the API', async (t) => {
   await t.test('opens in two seconds, and no opened operation is longer than three screens', async (t) => {
     const browser = await openBrowser(t)
     if (!browser) return
-    // In time of the processor: a machine that has other work takes longer, whatever the page is like.
+    // In processor time: a busy machine takes longer, whatever the page is like.
     const opened = await browser.open(`${url}/docs`)
     await until(opened, isShown)
     const busy = await opened.busyMs()
@@ -133,7 +133,7 @@ test('the page of the API', async (t) => {
     const ids = await opened.evaluate<string[]>(
       `[...document.querySelectorAll('.opblock')].map(({ id }) => id.split('-').at(-1))`,
     )
-    // A phone cuts all lines short; on a desk the longest will do.
+    // A phone wraps every line early; on a desk only the longest operations are tested.
     for (const [look, which] of [
       [{}, ['confirmExecution', 'putPlan']],
       [{ width: 390, height: 844, phone: true }, ids],
@@ -189,9 +189,9 @@ test('the page of the API', async (t) => {
   })
 })
 
-// Calls that are tried on the page: with a test key, which nothing but the page's memory has.
+// Calls that are tried on the page: with a test key, which only the page's memory holds.
 
-/** The partner acme of a database that nothing serves yet, and what makes it a key. */
+/** The partner acme of a database that nothing serves yet, and a function that makes a key for it. */
 async function withPartner(
   t: TestContext,
 ): Promise<{ cwd: string; issue: (env: string) => Promise<string> }> {
@@ -214,7 +214,7 @@ async function give(page: Page, key: string): Promise<void> {
 const said = (page: Page, id: 'told' | 'refused'): Promise<string> =>
   page.evaluate(`document.getElementById('${id}').textContent`)
 
-/** Tries an operation, with another body if one is given; what the page shows of its answer. */
+/** Tries an operation, with another body if given; answers the text that the page shows of its answer. */
 async function execute(page: Page, id: string, body?: string): Promise<string> {
   const at = `document.querySelector('[id$="-${id}"]`
   await openOperation(page, id)
@@ -228,7 +228,7 @@ async function execute(page: Page, id: string, body?: string): Promise<string> {
   }
   await page.evaluate(`${at} .execute').click()`)
   await until(page, `${at} .live-responses-table tbody')`)
-  // Not all responses: the description has examples of answers below it.
+  // Only the live response: the description has examples of answers below it.
   const answer = await page.evaluate<string>(
     `(${at} .curl-command')?.innerText ?? '') + ${at} .live-responses-table tbody').innerText`,
   )
@@ -275,13 +275,13 @@ test('calls that are tried on the page of the API', async (t) => {
       page.requested().filter((to) => !to.startsWith(`${url}/`) || to.includes(key)),
       [],
     )
-    // Nor would the browser keep it by itself, or send it to whoever checks its spelling.
+    // Nor would the browser store it by itself, or send it to a spelling checker.
     assert.deepEqual(
       await page.evaluate(`(({ name, type, autocomplete, spellcheck, form }) =>
         [name, type, autocomplete, spellcheck, form.autocomplete])(document.getElementById('key'))`),
       ['', 'text', 'off', false, 'off'],
     )
-    // Forgotten at a word, and by a page that is loaded again.
+    // Forgotten on request, and by a reload of the page.
     await page.evaluate(`document.getElementById('forget').focus()`)
     await page.press('Enter')
     await until(page, `document.activeElement.id === 'key'`)
@@ -307,7 +307,7 @@ test('calls that are tried on the page of the API', async (t) => {
     await give(page, 'sse_test_short')
     assert.equal(await said(page, 'refused'), 'A test key is sse_test_ and 46 letters and digits.')
     assert.equal(page.requested().length, before)
-    // One that the service does not know is its to refuse, and is forgotten.
+    // An unknown key is the service's to refuse, and is forgotten.
     await give(page, `sse_test_${'x'.repeat(46)}`)
     await until(page, `document.getElementById('refused').textContent.startsWith('The service')`)
     assert.equal(await said(page, 'refused'), 'The service answers 401: Invalid API key.')
@@ -357,7 +357,7 @@ async function startProxy(t: TestContext, to: string): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 }
 
-// The page of the operator in a real browser: what a person sees of it, on a desk, in the dark and on a phone.
+// The operator's page in a real browser: as a person sees it on a desk, in dark mode and on a phone.
 
 const TOKEN = 'correct-horse-battery'
 /** The tallest row of a table, without those that have a long name of HOSTILE. */
@@ -376,7 +376,7 @@ test('the page of the operator in a browser', async (t) => {
     async (t) => {
       const { opsUrl } = await withBusiness(t)
       const views = { front: '/ops', month: '/ops?month=2026-01' }
-      // To look at all of them, name a folder; to draw one takes the browser longer than all else.
+      // To see all screenshots, name a folder; one takes the browser longer than everything else.
       const { OPS_SCREENSHOTS: folder } = process.env
       const picture = async (page: Page, name: string) =>
         folder && (await page.screenshot(join(folder, `${name}.png`)))
@@ -389,7 +389,7 @@ test('the page of the operator in a browser', async (t) => {
           assert.equal(await count(page, 'script, img, iframe, form, [onerror]'), 0)
           assert.ok(await page.evaluate(FITS), `${view} on ${name} scrolls sideways`)
           assert.equal(await page.evaluate(FITS_WIDER), false, 'the check notices a page that is too wide')
-          // The sheet is in force: its hash is the one the policy names.
+          // The sheet is applied: its hash is the one the policy names.
           const dark = name === 'dark'
           assert.equal(
             await styleOf(page, 'body', 'backgroundColor'),

@@ -25,7 +25,7 @@ const DESCRIPTION = join(import.meta.dirname, '../../fixtures/openapi/openapi.js
 const DATES = ['consent_timestamp', 'start_date']
 const OFF = { smart_timing_enabled: false }
 
-// What a request of a user or a plan leads to in every state is in test/core/user.test.ts and test/core/plan.test.ts.
+// The effect of a user's or a plan's request in every state is tested in test/core/user.test.ts and plan.test.ts.
 
 test('each refusal of a user and of a plan says why, and changes nothing', async (t) => {
   const service = await startService(t)

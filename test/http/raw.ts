@@ -1,4 +1,4 @@
-// Requests byte by byte, for what no well-behaved client sends, and connections that are held by hand.
+// Requests byte by byte, as no well-behaved client sends them, and connections under the test's control.
 
 import { connect, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
@@ -33,7 +33,7 @@ export function exchange(url: string, parts: readonly (string | Uint8Array)[]): 
 
 const CONTINUE = /^HTTP\/1\.1 100 [^\r]*\r\n\r\n/
 
-/** A request head with the key given; `lines` are further header lines. */
+/** A request head with the given key; `lines` are further header lines. */
 export const head = (method: string, path: string, key: string, lines: readonly string[] = []): string =>
   [`${method} ${path} HTTP/1.1`, 'Host: 127.0.0.1', `Authorization: Bearer ${key}`, ...lines, '', ''].join(
     '\r\n',
@@ -61,12 +61,12 @@ function parse(received: string): RawAnswer {
   return { status: Number(first.split(' ')[1]), headers, body: received.slice(end + 4) }
 }
 
-// A connection held by hand: what is written when, what has come back so far, and when the service ends it.
+// A connection under the test's control: when it writes, the bytes received so far, and when the service ends it.
 
 export type Conversation = {
   socket: Socket
   received: () => string
-  /** Resolves once what has come back matches; rejects when the connection ends before that. */
+  /** Resolves once the received bytes match; rejects when the connection ends before that. */
   until: (pattern: RegExp) => Promise<void>
   /** Resolves when the service has ended its side, or the connection is gone. */
   ended: Promise<void>
@@ -104,6 +104,6 @@ export async function converse(url: string): Promise<Conversation> {
   }
 }
 
-/** The status lines of everything that came back, one after another. */
+/** The status codes of all received answers, one after another. */
 export const statuses = (received: string): number[] =>
   [...received.matchAll(/HTTP\/1\.1 (\d{3}) /g)].map(([, status]) => Number(status))

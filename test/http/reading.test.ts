@@ -1,4 +1,4 @@
-// What a partner reads of its plans, executions and trades: as they are, page by page, and without any effect.
+// A partner's reads of its plans, executions and trades: their contents, page by page, and without any effect.
 
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
@@ -86,7 +86,7 @@ suite('a plan', () => {
     assert.equal(bought.next_step, 'buy')
     assert.ok(bought.next_step_at > start && bought.next_step_at < end, bought.next_step_at)
 
-    // What the scheduler says it does by then, it does.
+    // The scheduler does its announced next step by then.
     service.setClock(Date.parse(bought.next_step_at) as typeof now)
     await service.tick('70000')
     assert.deepEqual(await nextOf(service, 'p'), ['confirm', null])
@@ -116,7 +116,7 @@ suite('a user', () => {
         ...{ ...USER, partner_user_id: 'u', email: 'u@example.org', auth_provider: 'apple' },
         ...{ consent_version: version, consent_timestamp: timestamp },
       })
-    // What was accepted last may have been accepted first, by its own word.
+    // The consent received last may have the earliest timestamp.
     const given = ['2026-01-03', '2026-01-01', '2026-01-02'].map((day) => `${day}T00:00:00.000Z`)
     const received: string[] = []
     for (const [n, timestamp] of [...given, given[0] ?? ''].entries()) {
@@ -184,7 +184,7 @@ suite('lists', () => {
       assert.deepEqual(keys, [...keys].sort(Buffer.compare), path)
       for (const limit of [1, 2, 3, ids.length, 1000])
         assert.deepEqual(await walk(service, path, rows, limit), whole[rows], `${path} by ${limit}`)
-      // A cursor is a place and no key: to another tenant it shows nothing.
+      // A cursor is a position and no key: to another tenant it shows nothing.
       const first = await succeed(service, 'GET', `${path}${path.includes('?') ? '&' : '?'}limit=1`)
       const beyond = `${path}${path.includes('?') ? '&' : '?'}cursor=${first.next_cursor}`
       assert.deepEqual((await succeed(service, 'GET', beyond, undefined, stranger))[rows], [])
@@ -226,7 +226,7 @@ suite('lists', () => {
     assert.equal(early.status, 409, 'what was only read cannot be confirmed')
     const [due] = (await poll(service)).get('p') ?? []
     assert.equal(due?.delivered_count, 1)
-    // Read while it is out under a lease, it is the same instruction, and stays leased.
+    // Read while leased, it is unchanged, and stays leased.
     const [sent] = await walk(service, EXECUTIONS, 'executions', 10)
     assert.deepEqual(sent, { ...due, status: 'sent' })
     service.advance(LEASE_MS - 1)
@@ -297,7 +297,7 @@ suite('the trades of a month', () => {
     const service = await startService(t)
     const sent = await sendFirst(service, ['a', 'b', 'c'])
     const [a = '', b = '', c = ''] = sent.values()
-    // In one and the same millisecond, the later id first.
+    // In the same millisecond, the later id first.
     await succeed(service, 'POST', confirmPath(c), fill('o3', '10.00'))
     await succeed(service, 'POST', confirmPath(b), fill('o2', '10.00'))
     const first = await succeed(service, 'GET', `${TRADES}?month=2026-01&limit=1`)

@@ -1,4 +1,4 @@
-// The steps most HTTP tests begin with: a linked user, its plans, tranches fired and fetched.
+// The steps that most HTTP tests begin with: a linked user, its plans, tranches fired and fetched.
 
 import assert from 'node:assert/strict'
 import type { Execution } from '../../src/core/execution.ts'
@@ -45,7 +45,7 @@ export const plan = (service: Service, user: string, id: string, more: Json = {}
 export const setUser = (service: Service, id: string, status: string) =>
   succeed(service, 'PATCH', userPath(id), { status })
 
-/** Polls, and returns what was handed out by plan. */
+/** Polls, and returns the delivered executions by plan. */
 export async function poll(service: Service, options?: CallOptions): Promise<Map<string, Json[]>> {
   const due: Json[] = await succeed(service, 'GET', DUE, undefined, options)
   return Map.groupBy(due, (execution) => String(execution.partner_plan_id))
@@ -75,7 +75,7 @@ export async function executionsOf(service: Service, planId: string): Promise<Ex
   return all.filter((execution) => execution.partnerPlanId === planId)
 }
 
-/** A window's ledger in dollars, for tables a reader can check by eye: "reserved spent released reason". */
+/** A window's ledger in dollars, for readable tables: "reserved spent released reason". */
 export const ledgerOf = ({ reserved, spent, released, closed }: Window): string =>
   [formatUsd(reserved), formatUsd(spent), formatUsd(released), closed?.reason ?? 'open'].join(' ')
 

@@ -1,5 +1,4 @@
-// What surrounds every answer: headers, routes and methods, the order of refusals, ignored fields, and its line in
-// the log.
+// Everything around an answer: headers, routes and methods, the order of refusals, ignored fields, and its log line.
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
@@ -75,10 +74,10 @@ test('a sane request id is echoed, any other one replaced', async (t) => {
   for (const id of ['', 'a b', 'a,b', '0'.repeat(129), '<script>', 'a\u00e9', '{"a":1}', 'a;b', '$(x)']) {
     assert.match((await echoed(id)) ?? '', UUID, id)
   }
-  // A log has the id of every call. A client that sends a key there, as it is or inside something, does so by mistake.
+  // A log has the id of every call. A client that sends a key there, whole or inside other text, does so by mistake.
   for (const id of [key, `Bearer.${key}`, key.replace('test', 'live'), 'sse_whsec_abc'])
     assert.match((await echoed(id)) ?? '', UUID, id)
-  // Also with the answer to a request that is refused.
+  // The answer to a refused request has the id too.
   const refused = await exchange(url, [head('GET', '/nowhere', key, ['X-Request-Id: mine'])])
   assert.equal(refused.headers.get('x-request-id'), 'mine')
 })
@@ -193,7 +192,7 @@ test('the bare address leads a browser to the page of the API, and nobody else',
     assert.equal((await ask('text/html', method)).status, 401, method)
   for (const path of ['//', '/x', '/partner/v1/me'])
     assert.equal((await ask('text/html', 'GET', path)).status, 401, path)
-  // The address of the page with a slash too many, as a shell completes it, is the page to everybody.
+  // The address of the page with an extra slash, as a shell completes it, is the page to everybody.
   const slash = await ask(null, 'GET', '/docs/?x=1')
   assert.deepEqual([slash.status, slash.headers.get('location')], [302, '../docs'])
   assert.deepEqual(
@@ -202,7 +201,7 @@ test('the bare address leads a browser to the page of the API, and nobody else',
   )
   for (const path of ['/docs//', '/docs/x', '/docs/page.css/'])
     assert.equal((await ask('text/html', 'GET', path)).status, 401, path)
-  // With a key, it is what any unknown path is.
+  // With a key, it is treated like any unknown path.
   const known = await fetch(url, { headers: { authorization: `Bearer ${key}` } })
   assert.equal(known.status, 404)
 })
@@ -258,8 +257,8 @@ test('a failure while the caller is looked up is a 500 too', async (t) => {
   }
 })
 
-// A request that is wrong in several ways is told the first of them, in a fixed order:
-// 401, 403 partner, 404/405 route, 413, 422, 404 resource, replay, 409, 403/400 rule.
+// A request that is wrong in several ways gets the first error in a fixed order: 401, 403 partner, 404/405 route, 413,
+// 422, 404 resource, replay, 409, 403/400 rule.
 
 const HUGE = 'x'.repeat(70_000)
 const latin1 = Buffer.from('{"partner_user_id":"\u00fc"', 'latin1')
@@ -312,7 +311,7 @@ test('the route comes before the body, the size before the shape, the shape befo
   }
 })
 
-// What a call sends and its route does not know: ignored, and named in a header and in the log.
+// Fields that a route does not know: ignored, and named in a header and in the log.
 
 const HEADER = 'x-ignored-fields'
 
@@ -335,7 +334,7 @@ test('a misspelt field changes nothing, and is named', async (t) => {
   )
 })
 
-/** A body that each route with one takes, given an execution that was handed out. */
+/** A valid body for each route with one, given a delivered execution. */
 const TAKEN: Record<string, (executionId: string) => [path: string, body: object]> = {
   'POST /partner/v1/users': () => [USERS, { ...USER, partner_user_id: 'u9' }],
   'PATCH /partner/v1/users/:partner_user_id': () => [userPath('p1'), { status: 'linked' }],
@@ -349,7 +348,7 @@ const TAKEN: Record<string, (executionId: string) => [path: string, body: object
 }
 const SANDBOX = '/partner/v1/sandbox'
 
-/** The same routes, refused for another reason than the shape of their body. */
+/** Requests to these routes that are refused for another reason than the shape of their body. */
 const REFUSED: Record<string, [status: number, path: string, body: object]> = {
   'POST /partner/v1/users': [400, USERS, { ...USER, consent_accepted: false }],
   'PATCH /partner/v1/users/:partner_user_id': [404, userPath('nobody'), { status: 'linked' }],
@@ -376,7 +375,7 @@ test('every route with a body names what it ignores, also when it refuses', asyn
     assert.deepEqual([taken.status, taken.headers.get(HEADER)], [200, told], route)
     const misshapen = await service.call(method, `${path}?dry_run=1`, unknown)
     if (REFUSED[route] === undefined) {
-      // A reset and a test have nothing that could be wrong.
+      // A reset and a test have no field that could be wrong.
       assert.deepEqual([misshapen.status, misshapen.headers.get(HEADER)], [200, told], route)
       continue
     }
@@ -419,7 +418,7 @@ test('a call that is refused before its body is read names nothing', async (t) =
   }
 })
 
-/** Names as JSON writes them, and as they are told. */
+/** Names as JSON writes them, and as the header names them. */
 const NAMES: readonly (readonly [json: string, told: string])[] = [
   ['"__proto__"', '__proto__'],
   ['"constructor"', 'constructor'],
@@ -484,7 +483,7 @@ test('however many and however long they are, the header stays short and counts 
   assert.deepEqual([most.status, most.headers.get(HEADER)], [200, `${many.slice(0, 20).join(', ')}, +5980`])
 })
 
-// How much a flood of calls writes into the log.
+// The volume of log lines that a flood of calls causes.
 
 const LINE: CallLine = {
   request_id: 'r',
@@ -551,7 +550,7 @@ test('a call with a key that has ended is logged with its partner, once a minute
   const [keyId = ''] = (await service.store.listKeys('acme')).map((key) => key.keyId)
   await service.store.changeKey(keyId, (key, at) => ({ key: revoke(key, at), successor: null }), AUDIT)
   const endedAt = formatInstant(service.now())
-  // How many refused calls are not logged one by one is said of each second, whatever their key.
+  // The number of refused calls that are not logged one by one is logged for each second, whatever their key.
   const warned = () => entries.filter(({ message }) => message.startsWith('a call with a key'))
   const said = (calls: number) => ({
     level: 'warn',

@@ -1,4 +1,4 @@
-// Whose turn it is among the calls of many keys, and how many calls one key may have at once.
+// Turns among the calls of many keys, and the number of concurrent calls of one key.
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
@@ -10,7 +10,7 @@ import { USERS } from './steps.ts'
 
 const ME = '/partner/v1/me'
 
-/** Work that holds the loop for so long. */
+/** Work that blocks the loop for so long. */
 function busyFor(ms: number): void {
   const until = performance.now() + ms
   while (performance.now() < until);
@@ -139,7 +139,7 @@ test('slow work of a tenant is done one piece at a time, that of another meanwhi
   assert.deepEqual(begun, ['a', 'of another'])
   ends.get('a')?.()
   await a
-  // One waits when another has just ended.
+  // A new call waits even when another has just ended.
   const c = work(1, 'c')
   await turn()
   assert.deepEqual(begun, ['a', 'of another', 'b'])

@@ -1,5 +1,4 @@
-// Values that are taken: how decimals, dates, ids, reasons, paths and cursors are read, stored, compared and written
-// back.
+// Accepted values: how decimals, dates, ids, reasons, paths and cursors are parsed, stored, compared and written back.
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
@@ -32,7 +31,7 @@ import {
 } from './steps.ts'
 
 /**
- * Confirmation amounts as sent, as stored, and the same value in another spelling. How texts are rounded is in
+ * Confirmation amounts as sent, as stored, and the same value in another spelling. The rounding of texts is tested in
  * test/core/money.test.ts.
  */
 const AMOUNTS: readonly (readonly [field: string, sent: string, stored: string, again: string])[] = [
@@ -109,7 +108,7 @@ test('plan amounts are written with two places, and another spelling of one is n
   assert.deepEqual(await service.store.findPlans('1.5'), before)
 })
 
-/** As sent and as written. Which texts are dates at all is in test/core/time.test.ts. */
+/** As sent and as written. test/core/time.test.ts tests which texts are dates at all. */
 const DATES = [
   ['2026-01-05 10:00:00.999999999+05:30', '2026-01-05T04:30:00.999Z'],
   ['2026-01-05', '2026-01-05T00:00:00.000Z'],
@@ -192,7 +191,7 @@ test('an id that no path carries may be what URL parsers take out of a path', as
   await link(service, 'u')
   for (const id of ['.', '..']) {
     assert.equal((await plan(service, 'u', id)).partner_plan_id, id)
-    // The reason why no user is called that: what a client sends arrives as another path, however it is written.
+    // The reason why no user has such an id: a client's request arrives as another path, however it is written.
     for (const written of [id, id.replaceAll('.', '%2E')]) {
       const lines = ['Content-Type: application/json', 'Content-Length: 21', 'Connection: close']
       const request = head('PATCH', `${USERS}/${written}`, service.key, lines)
@@ -218,7 +217,7 @@ test('ids are any text of 1 to 255 characters, told apart exactly, also in a pat
     const [stored, another] = await service.store.findPlans(id)
     assert.deepEqual([stored?.partnerPlanId, another], [id, undefined], told(id))
   }
-  // Also by a client that encodes more than it must.
+  // A client that encodes more than it must is served too.
   const path = `${USERS}/%75ser%2D1`
   assert.equal((await succeed(service, 'PATCH', path, { status: 'linked' })).partner_user_id, 'user-1')
 })
@@ -243,7 +242,7 @@ test('a path that is not an id of a user is an unknown user, and so is one that 
   }
 })
 
-// Failure reasons: a report of nothing bought is recorded whatever its reason holds, so that no reservation waits for
+// Failure reasons: a report without a purchase is recorded whatever its reason holds, so that no reservation waits for
 // a better wording.
 
 const ROCKET = '\u{1f680}'
@@ -296,7 +295,7 @@ test('a reason too long is cut and marked, and what cannot be shown is replaced'
   await assertSound(service)
 })
 
-/** The ways to give no reason. */
+/** The ways to omit a reason. */
 const NONE: readonly Json[] = [{}, { failure_reason: null }, { failure_reason: '' }]
 
 test('no reason is one confirmation, however it is sent', async (t) => {
@@ -331,7 +330,7 @@ test('an empty reason that an earlier version recorded is not a reason, and its 
   await assertSound(service)
 })
 
-// Paths that a proxy reads one way and a URL another: a route is found under exactly its own name.
+// Paths that a proxy and a URL parser read differently: a route is found under exactly its own name.
 
 const ME = '/partner/v1/me'
 
@@ -368,7 +367,7 @@ test('no way round leads to the ops endpoints, or to a route', async (t) => {
     ...[`${ME}/`, `${ME}/.`, '/partner/v1/./me', '/partner\\v1\\me', '/partner%2fv1/me', '/partner/v1/m%65'],
     ...['/partner/v1/users/../me', `/x/..${DUE}`, '/partner/v1/executions\\due'],
   ]
-  // What is not a request line is refused before anything else.
+  // A malformed request line is refused before anything else.
   for (const target of targets) assert.ok([404, 400].includes(await status(target)), target)
   for (const target of [
     '/partner/v1/..\\..\\metrics',
@@ -378,7 +377,7 @@ test('no way round leads to the ops endpoints, or to a route', async (t) => {
     assert.equal(await status(target), 404, target)
 })
 
-// How long a cursor may be: the API description says so, and none is longer.
+// The maximum length of a cursor: the API description states it, and none is longer.
 
 const MONTHLY_USERS = '/partner/v1/billing/monthly/users?month=2026-01&'
 

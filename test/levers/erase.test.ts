@@ -1,4 +1,4 @@
-// What is erased of a user cannot be read in any file of the database afterwards.
+// Erased data of a user cannot be read in any file of the database afterwards.
 
 import assert from 'node:assert/strict'
 import { readdirSync, readFileSync, statSync } from 'node:fs'
@@ -67,7 +67,7 @@ test('what the partner sends afterwards is kept, and what is left out stays empt
 test('zeros are written at once, so that the file need not be written anew', async (t) => {
   const service = await startService(t)
   for (let i = 0; i < 40; i++) await send(service, `u${i}`, { auth_provider: `${PROVIDER}${'x'.repeat(i)}` })
-  // Without an e-mail nothing is searched for, and nothing is written anew.
+  // Without an e-mail nothing is searched for, and no file is rewritten.
   for (let i = 0; i < 40; i++) assert.equal((await erase(service, `u${i}`)).gone_from_file, true)
   assert.deepEqual(filesWith(service, PROVIDER), [])
 })

@@ -1,9 +1,9 @@
-// Plants bugs by chance, from a seed, and says which test notices each: `npm run mutants -- --seed 1 --count 200`.
+// Plants random bugs, from a seed, and says which test notices each: `npm run mutants -- --seed 1 --count 200`.
 //
 // For each, one token of code or of SQL is changed in a copy of the tree, so that it still compiles. Then come the
 // tests that run the changed place: those of one process, then those that start the program or need a server, the
-// quickest of each at the head. What lives is printed with its change. The list is kept as JSON, and the same command
-// goes on where it was ended.
+// quickest of each first. A surviving bug is printed with its change. The list is stored as JSON, and the same command
+// resumes an interrupted run.
 
 import { createHash } from 'node:crypto'
 import { existsSync, globSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
@@ -17,9 +17,9 @@ import { type Failure, failuresIn, IN_ONE_PROCESS, measureTests } from './covera
 import { CONTRACT, copyTree, putSourceForExecutable, ROOT, runNode, STILLBORN } from './tree.ts'
 
 const ROOMS = ['billing', 'core', 'engine', 'http', 'price', 'store', 'webhook']
-/** What only reads the program as text would notice any change. */
+/** Tests that only read the program as text would notice any change. */
 const READ_AS_TEXT = /^test\/(?:tidy|mutants\/)/
-/** Of tests that fail by themselves, or by chance, so many are passed over for one bug. */
+/** The number of unreliable tests, failing anyway or by chance, that one bug may skip. */
 const PASSED_OVER_MAX = 5
 
 /** `stuck`: a run did not end in time. `stillborn`: the SQL makes no sense. */
@@ -27,9 +27,9 @@ type Verdict = 'killed' | 'lived' | 'stillborn' | 'stuck'
 type Bug = { file: string; line: number; what: string; before: string; after: string }
 type Judged = Bug & { verdict: Verdict; by: string; seconds: number }
 type Planted = Bug & { text: string; offset: number }
-/** Of the tests that start the program or a server, so many are run. */
+/** The time for the slow tests of a bug, which start the program or a server. */
 const SLOW_MAX_MS = 15 * 60_000
-/** What tests that share a process may take before they count as stuck: other bugs are judged beside this one. */
+/** The time after which tests that share a process count as stuck: other bugs are judged at the same time. */
 const START_MS = 30_000
 const SLOWER = 5
 
@@ -106,7 +106,7 @@ function* byChance(): Generator<Planted> {
   const all = [...sources].flatMap(([file, text]) =>
     changesOf(file, text).map((change) => ({ file, change })),
   )
-  // The tree at hand may change meanwhile.
+  // The working tree may change meanwhile.
   const compiles = compilerOf(copyTree())
   for (let taken = 0; taken < options.count && all.length > 0; ) {
     const [picked] = all.splice(Math.floor(random() * all.length), 1)
@@ -205,7 +205,7 @@ function restore({ file }: Planted, tree: string): void {
   writeFileSync(join(tree, file), sources.get(file) ?? '')
 }
 
-/** The contracts of its stores, and the tests that run its place: those that begin at once, then the others. */
+/** The contracts of its stores, and the tests that run its place: the ones in this process first, then the others. */
 function nearest({ file, offset }: Planted): string[][] {
   const near = runners(file, offset)
   const isOfServer = file.includes('/postgres/')

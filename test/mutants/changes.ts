@@ -1,9 +1,9 @@
-// What chance may change in a file: one token of its code or of its SQL, and whether that compiles.
+// Random changes to a file: one token of its code or of its SQL, and whether the result compiles.
 
 import { join } from 'node:path'
 import ts from 'typescript-5'
 
-/** `text` takes the place of what is from `start` to `end`; `what` says in short what that does. */
+/** `text` replaces the characters from `start` to `end`; `what` describes the effect in short. */
 export type Change = { start: number; end: number; text: string; what: string }
 
 /** Every change that can be made to a file. Words for users, comments, types and imports are left alone. */
@@ -89,7 +89,7 @@ const isFallback = (node: ts.Node): boolean =>
   node.parent.right === node &&
   node.parent.operatorToken.kind === ts.SyntaxKind.QuestionQuestionToken
 
-/** The later of two is the later of two. */
+/** Functions whose arguments can be swapped without effect. */
 const TAKES_ANY_ORDER = /\b(?:max|min|later|earlier|lesser|greater)$/
 
 /** The size of a page, a cache or a queue: one more of many changes nothing. */
@@ -98,7 +98,7 @@ const isSize = (node: ts.NumericLiteral): boolean =>
   ts.isVariableDeclaration(node.parent) &&
   /^[A-Z_]+$/.test(node.parent.name.getText())
 
-/** A call or an assignment whose value nobody uses, or a way out under a condition. */
+/** A call or an assignment whose value nobody uses, or an early exit under a condition. */
 function isDroppable(node: ts.Node): boolean {
   if (!ts.isBlock(node.parent ?? node)) return false
   if (ts.isExpressionStatement(node)) return !ts.isVoidExpression(node.expression)
@@ -115,7 +115,7 @@ function swapArguments(
   for (const [at, one] of given.entries()) {
     const other = given[at + 1]
     if (!other || ![one, other].every(isPlain) || textOf(one) === textOf(other)) continue
-    // One change in two places would be two: the arguments with what is between them are one.
+    // A change is one range: the two arguments and the text between them.
     const between = one.getSourceFile().text.slice(one.end, other.getStart())
     const both = { getStart: () => one.getStart(), end: other.end } as ts.Node
     replace(both, `${textOf(other)}${between}${textOf(one)}`, 'two arguments are swapped')
@@ -125,7 +125,7 @@ function swapArguments(
 const isPlain = (node: ts.Node): boolean =>
   ts.isIdentifier(node) || ts.isPropertyAccessExpression(node) || ts.isNumericLiteral(node)
 
-/** What a text says, with a question mark for each expression in it. */
+/** The words of a text, with a question mark for each expression in it. */
 function wordsOf(node: ts.StringLiteralLike | ts.TemplateExpression): string {
   if (ts.isStringLiteralLike(node)) return node.text
   return node.head.text + node.templateSpans.map(({ literal }) => `?${literal.text}`).join('')
@@ -133,7 +133,7 @@ function wordsOf(node: ts.StringLiteralLike | ts.TemplateExpression): string {
 
 type Part = { start: number; end: number }
 
-/** Where the words of a text are in the file, between its quotes and its expressions. */
+/** The ranges of a text's words in the file, between its quotes and its expressions. */
 function partsOf(node: ts.StringLiteralLike | ts.TemplateExpression, source: ts.SourceFile): Part[] {
   const pieces = ts.isStringLiteralLike(node)
     ? [node]
@@ -149,7 +149,7 @@ const CLEARLY_SQL =
 const HAS_CONDITION = /[<>=]|\b(?:and|or|in|between|then|min|max|sum|coalesce)\b/
 const HAS_COLUMN = /\b[a-z]+_[a-z_]+\b|\b[a-z]\.[a-z]+\b|:[a-z]/
 
-/** Marks of a sentence, and of a setting. */
+/** Patterns of a sentence, and of a setting. */
 const NO_STATEMENT = /(?:^|[.:] |\()[A-Z][a-z]|[.!]\s*$|: [a-z]|, and |; still |`|^\w+ = [\w?-]+$/
 
 /** A part of a statement has columns and compares them. */
@@ -158,7 +158,7 @@ function isSql(text: string): boolean {
   return CLEARLY_SQL.test(text) || (HAS_CONDITION.test(text) && HAS_COLUMN.test(text))
 }
 
-/** What takes the place of a word of SQL, by what is before it in its text; null where it must stay. */
+/** The replacement of a word of SQL, given the text before it; null where it must stay. */
 type Rule = [pattern: RegExp, by: (word: string, before: string) => string | null]
 
 const other = (pairs: Record<string, string>) => (word: string) => pairs[word] ?? null
@@ -178,7 +178,7 @@ const RULES: Rule[] = [
   ],
   [/ desc\b/g, () => ''],
   [/\border by [\w.]+(?= limit|,|\)|\s*$)/g, (words) => `${words} desc`],
-  // It is of no account what `exists` selects, nor how many rows are found where one is read.
+  // The value that `exists` selects does not matter, nor does the number of rows found where one is read.
   [/(?<![\w:.$?'-]|\bselect |\blimit )\d+(?![\w.'])/g, (number) => String(Number(number) + 1)],
   [/(?<= )[+-](?= )/g, other({ '+': '-', '-': '+' })],
   [/(?<!is |not )\bdistinct /g, () => ''],
@@ -202,8 +202,8 @@ function sqlChanges(text: string, { start, end }: Part): Change[] {
 }
 
 /**
- * Says whether a file compiles with another text. This library is older than the compiler in use: what it has
- * against the file as it is does not count.
+ * Returns a check whether a file compiles with another text. This library is older than the current compiler: its
+ * errors in the unchanged file do not count.
  */
 export function compilerOf(root: string): (file: string, text: string) => boolean {
   const host: ts.ParseConfigFileHost = { ...ts.sys, onUnRecoverableConfigFileDiagnostic: () => {} }

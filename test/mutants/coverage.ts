@@ -1,6 +1,6 @@
-// Which tests run a place of the program, and how long each file of tests takes: measured once, with V8's coverage.
+// Maps places of the program to the tests that run them, and measures each file's duration: once, by V8's coverage.
 //
-// Node removes the types of a file and leaves all else where it is, so an offset that V8 counts is one of the source.
+// Node removes the types of a file and moves nothing else, so V8's offsets are those of the source.
 
 import { existsSync, globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
@@ -10,22 +10,22 @@ import ts from 'typescript-5'
 import { runNode } from './tree.ts'
 
 /**
- * `ms` with loading. `idle` has, for each file of the program that was loaded, from and to of what did not run. `fails`
- * names the tests that fail without a bug, some because there is no executable.
+ * `ms` includes loading. `idle` has, for each loaded file of the program, the ranges that did not run. `fails` names
+ * the tests that fail without a bug, some because there is no executable.
  */
 type Measured = { ms: number; idle: Record<string, number[]>; fails: string[] }
 
 export type Tests = {
   /** The files of tests that run a place, quickest first. */
   runners: (file: string, offset: number) => string[]
-  /** How long they take one after the other. */
+  /** Their total duration. */
   msOf: (tests: readonly string[]) => number
   fails: string[]
 }
 
 type Source = { text: string; importers: readonly string[] }
 
-/** What node gets before the names of tests that share one process. */
+/** Arguments of node before the names of tests that share one process. */
 export const IN_ONE_PROCESS = [
   '--import',
   import.meta.resolve('../support/preload.ts'),
@@ -35,7 +35,7 @@ export const IN_ONE_PROCESS = [
 ]
 
 /**
- * Measures what is not yet in `list`, a file of JSON that is of use as long as `made` stays the same. `sources` are the
+ * Measures the tests missing in `list`, a JSON file that is valid as long as `made` is unchanged. `sources` are the
  * files of the program.
  */
 export async function measureTests(
@@ -89,7 +89,7 @@ async function measure(tree: string, test: string, limitMs: number): Promise<Mea
 
 export type Failure = { test: string; file: string | null; details: string }
 
-/** The tests that failed. One that only failed because one inside it did is not among them. */
+/** The tests that failed, without those that only failed because a test inside them did. */
 export function failuresIn(output: string, tree: string): Failure[] {
   return [...output.matchAll(/^( *)not ok \d+ - (.*)\n\1 {2}---\n([\s\S]*?)\n\1 {2}\.\.\.$/gm)]
     .filter(([, , , details = '']) => !details.includes("failureType: 'subtestsFailed'"))
@@ -109,7 +109,7 @@ type Report = {
   'source-map-cache'?: Record<string, unknown>
 }
 
-/** Null for what a process left that was killed while it wrote. */
+/** Null for the file of a process that was killed while writing it. */
 function reportIn(text: string): Report | null {
   try {
     return JSON.parse(text)
@@ -118,13 +118,13 @@ function reportIn(text: string): Report | null {
   }
 }
 
-/** Adds what a process ran: a byte for each character of a file, 1 where it ran. */
+/** Adds the coverage of a process: a byte for each character of a file, 1 where it ran. */
 function addRun(ran: Map<string, Uint8Array>, tree: string, report: Report): void {
   const root = pathToFileURL(`${tree}/src/`).href
   for (const { url, functions } of report.result.filter((one) => one.url.startsWith(root))) {
     const file = fileURLToPath(url).slice(tree.length + 1)
     const bytes = new Uint8Array(readFileSync(join(tree, file), 'utf8').length)
-    // What a loader has rewritten has other offsets: all of it counts as run.
+    // Code that a loader has rewritten has other offsets: all of it counts as run.
     if (report['source-map-cache']?.[url]) bytes.fill(1)
     else {
       const ranges = functions.flatMap((one) => one.ranges)
@@ -146,7 +146,7 @@ function idleIn(bytes: Uint8Array): number[] {
 
 type Place = { file: string; offset: number }
 
-/** What is at the top of a file runs whenever the file is loaded: where its name is used is what counts. */
+/** Code at the top of a file runs whenever the file is loaded: the uses of its name count instead. */
 function usesOf(sources: ReadonlyMap<string, Source>, place: Place, known = new Set<string>()): Place[] {
   const statement = topOf(sources, place)
   if (statement === 'import') return []

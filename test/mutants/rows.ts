@@ -1,4 +1,4 @@
-// The planted bugs on file, and how one is planted: by its text, wherever in the program that is.
+// The recorded bugs, and how one is planted: by its text, wherever in the program that is.
 
 import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -6,19 +6,19 @@ import { MONEY } from './bugs/money.ts'
 import { ONCE } from './bugs/once.ts'
 import { OWNERSHIP } from './bugs/ownership.ts'
 
-/** Who looks for a bug: the contract of the store, the simulator, or the tests of copies. */
+/** Finders of a bug: the contract of the store, the simulator, or the tests of copies. */
 export const FINDERS = ['contract', 'simulate', 'copy'] as const
 export type FinderName = (typeof FINDERS)[number]
 
 /**
- * `find` is in the program exactly once, whatever white space is between its words, so that code may move and be laid
- * out anew. `breaks` says what goes wrong and what that costs.
+ * `find` is in the program exactly once, whatever white space is between its words, so that code may move and be
+ * reformatted. `breaks` describes the failure and its cost.
  */
 export type Row = { name: string; by: FinderName; breaks: string; find: string; replace: string }
 
 export const ROWS: readonly Row[] = [...MONEY, ...ONCE, ...OWNERSHIP]
 
-/** The program as text, by file; of two schemas, the one of a file. */
+/** The program as text, by file; of the two schemas, the one for a file. */
 export type Sources = ReadonlyMap<string, string>
 
 export const sourcesOf = (tree: string): Sources =>
@@ -29,7 +29,7 @@ export const sourcesOf = (tree: string): Sources =>
     ]),
   )
 
-/** The file that a bug is in, as it is with the bug. Throws when its text is not in the program exactly once. */
+/** The file of a bug, with the bug planted. Throws when its text is not in the program exactly once. */
 export function planted({ name, find, replace }: Row, sources: Sources): { file: string; text: string } {
   const words = find.split(/\s+/).map((word) => word.replace(/\W/g, '\\$&'))
   const pattern = new RegExp(`(?<!\\w)${words.join('\\s+')}`, 'g')

@@ -1,4 +1,4 @@
-// Plants one bug after the other and sends after each the tests that have to find it: `npm run planted -- lease`.
+// Plants one bug after the other and runs the tests that have to find each: `npm run planted -- lease`.
 //
 // Exits 1 when a bug survives, when its text is not in the program any more, or when it only breaks the program.
 
@@ -9,15 +9,15 @@ import { minutes, optionsOrExit, runner } from '../support/runner.ts'
 import { FINDERS, type FinderName, planted, ROWS, type Row, sourcesOf } from './rows.ts'
 import { CONTRACT, copyTree, runNode, STILLBORN } from './tree.ts'
 
-/** The simulator ends a little before its time, so that it can say what it found. */
+/** The simulator ends a little before its limit, so that it can report its findings. */
 const SIMULATED = 0.9
 const LIMIT_MS = 60_000
 /** A run without a bug may start servers, and copy databases many times. */
 const SOUND_LIMIT_MS = 15 * LIMIT_MS
-/** How much longer than without a bug: a machine is busy with other things at times. */
+/** The time factor over a run without a bug: a machine may be busy with other work. */
 const SLOWER = 3
 
-/** What a run says of a bug: a test that fails, unless its file did not even load, or a life that fails. */
+/** The line of a found bug: a test that fails, unless its file did not even load, or a life that fails. */
 const FINDING = /^ *not ok \d+ - (?!\S*\.test\.ts$).*$|^SEED=\d+ fails.*$/m
 /** A finding with its details: the rest of a run would add nothing. */
 const WHOLE_FINDING = /^( *)not ok \d+ - (?!\S*\.test\.ts$).*\n\1 {2}---\n[\s\S]*?\n\1 {2}\.\.\.$/m
@@ -26,7 +26,7 @@ const { rows, limitMs } = optionsOrExit(optionsOf)
 const TESTS = ['--import', 'tsx', '--test', '--test-reporter=tap']
 const ARGS: Record<FinderName, readonly string[]> = {
   contract: [...TESTS, CONTRACT.sqlite],
-  // Those that start no executable, which would have to be built anew for every bug.
+  // Tests that start no executable, which would have to be rebuilt for every bug.
   copy: [...TESTS, 'test/copy/copy.server.test.ts', 'test/copy/stops.server.test.ts'],
   simulate: [
     ...['--import', 'tsx', 'test/simulation/simulate.ts', '--no-shrink'],
@@ -37,14 +37,14 @@ const ARGS: Record<FinderName, readonly string[]> = {
 const say = (line: string) => process.stdout.write(`${line}\n`)
 const tree = copyTree()
 const sources = sourcesOf(tree)
-// Before any is looked for: all are in the program.
+// Before the search begins, this verifies that all are in the program.
 const bugs = rows.map((row) => ({ ...row, ...planted(row, sources) }))
 
 let found = 0
 for (const finder of FINDERS) {
   const ofFinder = bugs.filter(({ by }) => by === finder)
   if (ofFinder.length === 0) continue
-  // What fails without a bug finds none. How long it takes says how long a bug may be looked for.
+  // A failing run without a bug would prove nothing. Its duration sets the time limit of each search.
   const begun = performance.now()
   const sound = await runNode(tree, ARGS[finder], SOUND_LIMIT_MS)
   if (sound.code !== 0) {
@@ -62,7 +62,7 @@ for (const finder of FINDERS) {
 say(`${found} of ${bugs.length} found`)
 process.exitCode = found === bugs.length ? 0 : 1
 
-/** Throws a CommanderError that says what is wrong. */
+/** Throws a CommanderError that names the mistake. */
 function optionsOf(args: readonly string[]): { rows: Row[]; limitMs: number } {
   const command = runner('planted', 'Plants one bug after the other, and fails when one is not found.')
     .argument('[words...]', 'only bugs with one of these in their names, such as lease')

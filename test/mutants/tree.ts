@@ -1,4 +1,4 @@
-// A copy of the tree to plant bugs in, and processes that run there; gone when this process ends, however it ends.
+// A copy of the tree to plant bugs in, and processes that run there; removed when this process ends in any way.
 
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import {
@@ -25,12 +25,12 @@ export const CONTRACT = {
 export const STILLBORN =
   /^.*(?:SyntaxError|ReferenceError|is not a function|ERR_MODULE_NOT_FOUND|Transform failed|syntax error|no such (?:column|table|function)|(?:column|relation|function) \S+ does not exist|has no column named|ON CONFLICT clause does not match|(?:Missing|Unknown) named parameter).*$/m
 
-/** How a process ended. A `code` of null: it was killed. */
+/** The end of a process. A `code` of null: it was killed. */
 type Run = { code: number | null; output: string; timedOut: boolean }
 
 const running = new Set<ChildProcess>()
 
-/** Copies what belongs to the project, as it is now, committed or not. */
+/** Copies the files of the project in their present state, committed or not. */
 export function copyTree(): string {
   const folder = mkdtempSync(join(scratch(), 'tranche-mutants-'))
   process.once('exit', () => {
@@ -51,22 +51,21 @@ export function copyTree(): string {
 }
 
 /**
- * Puts a script in the place of the executable, which would have to be built for every bug: it runs the source of the
- * tree.
+ * Replaces the executable, which would have to be built for every bug, by a script that runs the source of the tree.
  */
 export function putSourceForExecutable(tree: string): void {
   const program = join(tree, 'dist/tranche')
   mkdirSync(dirname(program), { recursive: true })
   const lines = ['#!/bin/sh', `exec '${process.execPath}' '${join(tree, 'bin/tranche.mjs')}' "$@"`, '']
   writeFileSync(program, lines.join('\n'), { mode: 0o755 })
-  // Newer than anything it would be made of.
+  // Newer than all of its sources.
   utimesSync(program, FAR, FAR)
 }
 
 /** In seconds. */
 const FAR = Date.UTC(2100, 0, 1) / 1000
 
-/** Runs node in the tree for so long at most, and not beyond what is enough. What the process starts ends with it. */
+/** Runs node in the tree for so long at most, or until its output suffices. Its children end with it. */
 export async function runNode(
   tree: string,
   args: readonly string[],
@@ -74,7 +73,7 @@ export async function runNode(
   isEnough: (output: string) => boolean = () => false,
   variables: NodeJS.ProcessEnv = {},
 ): Promise<Run> {
-  // Its own group, so that the whole of it can be ended; its temporary files lie beside the tree.
+  // Its own group, so that all of it can be ended; its temporary files lie beside the tree.
   const child = spawn(process.execPath, args, {
     cwd: tree,
     detached: true,

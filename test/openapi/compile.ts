@@ -8,7 +8,7 @@ const RULES =
   '--noEmit --strict --noUncheckedIndexedAccess --exactOptionalPropertyTypes --target esnext --module nodenext ' +
   '--skipLibCheck --types node --allowImportingTsExtensions --ignoreConfig'
 
-/** Throws what the compiler complains of. */
+/** Throws the compiler's errors. */
 export function compile(folder: string, file: string): void {
   try {
     execFileSync(TSC, [...RULES.split(' '), file], { cwd: folder, stdio: 'pipe', encoding: 'utf8' })

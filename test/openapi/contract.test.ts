@@ -1,5 +1,5 @@
-// A typed client drives every route over real HTTP, and provokes every refusal the
-// description gives an example of. The harness and the client both hold each answer against its schema.
+// A typed client drives every route over real HTTP, and provokes every refusal that the description has an example of.
+// The harness and the client both validate each answer against its schema.
 
 import assert from 'node:assert/strict'
 import { after, suite, test } from 'node:test'
@@ -29,7 +29,7 @@ import { assertDescribed, DESCRIPTION, operationAt } from './described.ts'
 import type { paths } from './tranche.d.ts'
 import { reportFailures, takeEveryRoute, takeSandbox } from './typed-client.ts'
 
-/** Refusals that were answered: operation, code and body, ids of executions made equal. */
+/** Provoked refusals: operation, code and body, ids of executions made equal. */
 const answered = new Set<string>()
 const entry = (operationId: string, code: string | null, body: unknown): string =>
   `${operationId} ${code} ${JSON.stringify(body).replace(/exec_[0-9a-f]{32}/g, 'exec')}`
@@ -218,7 +218,7 @@ suite('the contract', () => {
     const full = { detail: sandboxFull().message }
     assert.deepEqual(await refuse(service, 409, 'POST', at('/fire'), { partner_plan_id: 'plan-2' }), full)
     assert.deepEqual(await refuse(service, 409, 'POST', at('/advance'), { by: '1d' }), full)
-    // Its partner gets out of that by itself.
+    // Its partner can resolve that itself.
     const { body } = await service.call('POST', at('/reset'), {})
     assert.ok((body as { executions: number }).executions > EXECUTIONS_MAX)
     await service.store.changeWebhook(tenant, (seen, now) => register(seen, 'https://a.example/', 's', now))
@@ -252,7 +252,7 @@ suite('the contract', () => {
   })
 })
 
-/** Makes a call that must be refused with this status, and keeps the answer, whose body it resolves with. */
+/** Makes a call that must be refused with this status, records the answer, and resolves with its body. */
 async function refuse(
   service: Service,
   status: number,

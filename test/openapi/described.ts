@@ -1,5 +1,5 @@
-// Holds answers against the API description: the status is documented, the body has its shape and nothing more, and
-// the headers it promises are there.
+// Validates answers against the API description: the status is documented, the body has its shape and nothing more, and
+// the promised headers are present.
 
 import assert from 'node:assert/strict'
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
@@ -31,18 +31,18 @@ export const DESCRIPTION = describeApi(VERSION) as Description
 
 const PATHS = Object.entries(DESCRIPTION.paths)
   .map(([template, operations]) => ({ matches: patternOf(template), operations }))
-  // A path without a parameter in it comes before one that has one in the same place.
+  // A path without a parameter precedes one with a parameter in the same place.
   .sort((a, b) => a.matches.source.length - b.matches.source.length)
 
 /** Their bounds are in the schemas, too. */
 const NUMBERS = { int32: true, int64: true } as const
 
 let loaded: Ajv2020 | undefined
-/** Dates alone and other ways to write an instant are taken too; the description names the one to use. */
+/** Dates alone and other spellings of an instant are accepted too; the description names the preferred one. */
 let requests: Ajv2020 | undefined
 const compiled = new Map<string, ValidateFunction>()
 
-/** Throws when an answer of a described operation is not as described. What is not an operation is nobody's promise. */
+/** Throws when an answer of a described operation is not as described. Requests of no operation are not promised. */
 export function assertDescribed(
   method: string,
   path: string,
@@ -69,7 +69,7 @@ export function assertDescribed(
   }
 }
 
-/** Throws when a body that was accepted is not one the description allows. */
+/** Throws when an accepted body is not one that the description allows. */
 export function assertAccepted(method: string, path: string, body: unknown): void {
   const reference = operationAt(method, path)?.requestBody?.content['application/json'].schema.$ref
   if (reference === undefined) return
@@ -81,7 +81,7 @@ export function assertAccepted(method: string, path: string, body: unknown): voi
     components: DESCRIPTION.components,
   })
   const validate = requests.getSchema(`api${reference}`)
-  // Written out only when it is needed: what a fuzzer sends may be nested too deep for that.
+  // Formatted only when needed: a fuzzer's body may be nested too deep for that.
   if (!validate?.(body)) assert.fail(`${method} ${path} accepted ${JSON.stringify(body)}`)
 }
 
@@ -96,7 +96,7 @@ export function assertValid(reference: string, value: unknown, what: string): vo
   assert.fail(`${what}: ${loaded?.errorsText(validate.errors)}\n${JSON.stringify(value)}`)
 }
 
-/** Compiled at its first use: most test files need a few of them. */
+/** Compiled on first use: most test files need only a few. */
 function validator(reference: string): ValidateFunction {
   loaded ??= new Ajv2020({
     strict: false,
@@ -110,7 +110,7 @@ function validator(reference: string): ValidateFunction {
 
 const DATE_TIME = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|[+-]\d{2}:\d{2})$/
 
-/** Clients must live with fields they do not know; the service must not send one that is not described. */
+/** Clients must live with unknown fields; the service must not send an undescribed one. */
 function closed(node: unknown): unknown {
   if (Array.isArray(node)) return node.map(closed)
   if (node === null || typeof node !== 'object') return node

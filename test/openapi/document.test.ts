@@ -1,5 +1,5 @@
-// The API description itself: made of every route, clean under a public linter, the same wherever it is asked for,
-// with examples that are taken.
+// The API description itself: generated from every route, clean under a public linter, identical at every address, with
+// examples that the service accepts.
 
 import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
@@ -103,7 +103,7 @@ test('a mock server answers with a code and a body that go together, and never s
     refusals += 1
   }
   assert.ok(refusals > 150, `${refusals} refusals`)
-  // A mock server makes up a value of every header that a response lists.
+  // A mock server invents a value for every header that a response lists.
   const { info, ...rest } = DESCRIPTION as typeof DESCRIPTION & { info: { description: string } }
   assert.match(info.description, /X-Ignored-Fields/)
   assert.ok(!/X-Ignored-Fields|IgnoredFields/.test(JSON.stringify(rest)))
@@ -134,8 +134,8 @@ test('the same from the service, without a key, and from the shell', async (t) =
   assert.deepEqual([wrong.status, wrong.headers.get('allow')], [405, 'GET'])
 })
 
-// UPDATE=1 writes it anew. A change of this file is a change of what partners were promised: see the page on
-// compatibility before it is committed.
+// UPDATE=1 rewrites it. A change of this file is a change of the promise to partners: see the page on compatibility
+// before committing it.
 test('the description is the one on record', () => {
   const { info, ...rest } = DESCRIPTION as typeof DESCRIPTION & { info: object }
   const text = `${JSON.stringify({ ...rest, info: { ...info, version: '0' } }, null, 2)}\n`
@@ -168,7 +168,7 @@ test('the page of the API leaves out nothing that an operation says, and says wh
         const told = String(Object(own.responses[status]).description ?? '')
         const { 'X-Error-Code': header } = headers
         assert.ok(header && 'schema' in header)
-        // A code can have a meaning of every call, and one of this operation besides.
+        // A code can have a meaning for every call, and another for this operation.
         for (const code of header.schema.enum as string[])
           assert.ok(`${told} ${info.description}`.includes(`\`${code}\``), `${method} ${path}: ${code}`)
         const examples = Object.entries(content['application/json'].examples ?? {})
@@ -195,7 +195,7 @@ test('the table of errors in the guide has every code, with its status', () => {
   assert.deepEqual(rows, Object.entries(ERROR_STATUS))
 })
 
-// The examples of request bodies in the API description: the service takes each of them as it stands.
+// The examples of request bodies in the API description: the service accepts each of them unchanged.
 
 /** The bodies of an operation's examples, by name. */
 function examplesOf(operationId: string): [name: string, body: object][] {
@@ -205,7 +205,7 @@ function examplesOf(operationId: string): [name: string, body: object][] {
   return Object.entries(examples).map(([name, { value }]) => [name, value as object])
 }
 
-/** What sends an example: in a service of its own, in which whatever the example is about exists. */
+/** Senders of the examples: each in a service of its own, which has the objects of the example. */
 const SENT: Record<string, (t: TestContext, body: object) => Promise<{ status?: string }>> = {
   linkUser: async (t, body) => succeed(await startService(t), 'POST', USERS, body),
   setUserStatus: async (t, body) => {
@@ -225,7 +225,7 @@ const SENT: Record<string, (t: TestContext, body: object) => Promise<{ status?: 
     return succeed(service, 'POST', confirmPath(id), body)
   },
   registerWebhook: async (t, body) => {
-    // The address of the example is nobody's, so no name server knows it.
+    // The address of the example does not exist, so no name server knows it.
     const guard = { checkUrl: async () => {} }
     return succeed(await startService(t, { more: () => ({ guard }) }), 'POST', WEBHOOKS, body)
   },
@@ -265,7 +265,7 @@ test('every operation with a body is among them', () => {
   assert.deepEqual(withBody.sort(), Object.keys(SENT).sort())
 })
 
-// The wake-up in the API description: what a receiver is really sent.
+// The wake-up in the API description, against the one that a receiver really gets.
 
 test('a wake-up has the body and the headers of the description, and no other of its own', async (t) => {
   const { [EVENT_NAME]: described, ...others } = DESCRIPTION.webhooks

@@ -10,7 +10,7 @@ const KEPT = join(ROOT, 'dist/.types')
 
 /** The text of the generated types. */
 export async function generateTypes(description: unknown): Promise<string> {
-  // Other packages may make other types of the same description.
+  // Other versions of the packages may generate other types of the same description.
   const made = [JSON.stringify(description), readFileSync(join(ROOT, 'package-lock.json'), 'utf8')]
   const file = join(KEPT, `${hash('sha256', made.join('\n'))}.d.ts`)
   if (existsSync(file)) return readFileSync(file, 'utf8')
@@ -22,7 +22,7 @@ export async function generateTypes(description: unknown): Promise<string> {
 }
 
 async function generate(description: unknown): Promise<string> {
-  // The generator writes syntax trees with TypeScript's own library, which the compiler in use no longer has.
+  // The generator writes syntax trees with TypeScript's own library, which the current compiler no longer has.
   const hooks = registerHooks({
     resolve: (name, context, next) => next(name === 'typescript' ? 'typescript-5' : name, context),
   })

@@ -1,5 +1,5 @@
-// What other generators make of the API description: clients that compile under strict rules and talk to a real
-// serve; and what Spectral says of it.
+// Other generators on the API description: their clients compile under strict rules and talk to a real serve; and
+// Spectral's findings.
 
 import assert from 'node:assert/strict'
 import { cpSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
@@ -13,15 +13,15 @@ import { DESCRIPTION } from './described.ts'
 import { GENERATORS, installGenerators, PROGRAMS, type Problem, placesOf, run } from './generators.ts'
 
 const SECURITY = readFileSync(join(import.meta.dirname, '../../docs/security.md'), 'utf8')
-/** As the compiler calls strict, and array members that may be missing. */
+/** The compiler's strict options, and array members that may be missing. */
 const RULES =
   '--noEmit --strict --noUncheckedIndexedAccess --target esnext --module preserve --moduleResolution bundler ' +
   '--skipLibCheck --lib esnext,dom,dom.iterable'
 
-/** The folder that has the packages; null where the registry cannot be asked. */
+/** The folder that has the packages; null where the registry cannot be reached. */
 let packages: string | null = null
 
-/** A folder with the packages, the programs and a description; null when there are no packages, which is said. */
+/** A folder with the packages, the programs and a description; null without packages, which the output reports. */
 function workshop(t: TestContext, description: unknown): string | null {
   if (packages === null) {
     t.diagnostic('NOT TESTED: the registry does not give the generators')
@@ -34,7 +34,7 @@ function workshop(t: TestContext, description: unknown): string | null {
   return folder
 }
 
-/** Makes a client of the description by this generator, and compiles its program. Throws what the compiler says. */
+/** Makes a client of the description by this generator, and compiles its program. Throws the compiler's errors. */
 async function makeClient(folder: string, { command, client }: (typeof GENERATORS)[string]): Promise<void> {
   const programs = join(folder, 'node_modules/.bin')
   const [generator, ...args] = command
@@ -43,7 +43,7 @@ async function makeClient(folder: string, { command, client }: (typeof GENERATOR
   await run(join(programs, 'tsc'), [...RULES.split(' '), 'main.ts'], { cwd: folder })
 }
 
-/** What Spectral finds by one of its rule sets; null when it is not there. */
+/** Spectral's findings by one of its rule sets; null when it is not installed. */
 async function lint(t: TestContext, rules: 'oas' | 'owasp', description: unknown): Promise<Problem[] | null> {
   const cwd = workshop(t, description)
   return cwd === null ? null : JSON.parse(await run(process.execPath, ['lint.mjs', rules], { cwd }))
@@ -69,7 +69,7 @@ suite('the API description, to programs of others', () => {
         bundle: true,
         platform: 'node',
         format: 'esm',
-        // axios is CommonJS, and asks for Node's own modules by require.
+        // axios is CommonJS, and loads Node's own modules by require.
         banner: {
           js: `import { createRequire } from 'node:module'; const require = createRequire(import.meta.url)`,
         },

@@ -9,7 +9,7 @@ import { promisify } from 'node:util'
 
 const ROOT = join(import.meta.dirname, '../..')
 const KEPT = join(ROOT, 'dist/.generators')
-/** The lists of packages, and the programs on what they make. */
+/** The lists of packages, and the programs that use the generated clients. */
 export const PROGRAMS = join(ROOT, 'fixtures/generators')
 
 /** How each generator makes a client of openapi.json, and which program becomes its client.ts. */
@@ -26,10 +26,10 @@ export const GENERATORS: Record<string, { command: readonly [string, ...string[]
 }
 
 const execute = promisify(execFile)
-/** With the Node of the tests first on the path, because the packages ask for a new one. */
+/** With the Node of the tests first on PATH, because the packages require a new one. */
 const ENV = { ...process.env, PATH: `${dirname(process.execPath)}:${process.env.PATH}` }
 
-/** Runs a program, and resolves with what it prints. Throws what it says when it fails. */
+/** Runs a program, and resolves with its output. Throws its messages when it fails. */
 export async function run(
   file: string,
   args: readonly string[],

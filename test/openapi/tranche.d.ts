@@ -1,5 +1,5 @@
-// In the place of the types that a partner generates from the API description, so that the client beside this file can
-// be loaded. What checks the client is typed-client.process.test.ts, with types generated at that moment.
+// Replaces the types that a partner generates from the API description, so that the client beside this file can be
+// loaded. typed-client.process.test.ts checks the client, with freshly generated types.
 
 // biome-ignore lint/suspicious/noExplicitAny: the generated types come in its place
 type Anything = any

@@ -1,4 +1,4 @@
-// A typed client needs no correction by hand: one that takes every route compiles against types generated from the
+// A typed client needs no manual correction: one that uses every route compiles against types generated from the
 // description.
 
 import { cpSync, symlinkSync, writeFileSync } from 'node:fs'

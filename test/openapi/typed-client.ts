@@ -8,7 +8,7 @@ import type { paths } from './tranche.d.ts'
 const CONFIRM = '/partner/v1/executions/{execution_id}/confirm'
 const EXECUTION = { usd_amount: '10.00', btc_amount: '0.00100000', execution_price: '60000.00' }
 
-/** Links a user and makes a plan; once `pass` has run, buys, and reads what comes of it. */
+/** Links a user and makes a plan; once `pass` has run, buys, and reads the results. */
 export async function takeEveryRoute(api: Client<paths>, pass: () => Promise<unknown>): Promise<void> {
   const me = await api.GET('/partner/v1/me')
   assert.equal(me.data?.partner_slug, 'acme')
@@ -67,7 +67,7 @@ export async function takeEveryRoute(api: Client<paths>, pass: () => Promise<unk
   assert.equal(changed.data?.plans_paused, 1)
 }
 
-/** Moves a sandbox on, fires a tranche in it, and starts it over. */
+/** Advances a sandbox, fires a tranche in it, and resets it. */
 export async function takeSandbox(api: Client<paths>): Promise<void> {
   const moved = await api.POST('/partner/v1/sandbox/advance', { body: { by: '1d', price_usd: '64000' } })
   assert.equal(moved.data?.done, true)

@@ -1,4 +1,4 @@
-// Synthetic price histories, seeded, and what an import left of them in a database.
+// Synthetic price histories, seeded, and the rows of an import in a database.
 
 import { createWriteStream } from 'node:fs'
 import { join } from 'node:path'
@@ -29,13 +29,13 @@ export function walk(rows: number, { seed = 1, start = T0, everyMs = 15 * MINUTE
 export const rowOf = ({ at, price }: Point): string => `${formatInstant(at)},${formatPrice(price)}`
 export const csv = (points: readonly Point[]): string => ['time,price', ...points.map(rowOf), ''].join('\n')
 
-/** Prices of a minute each since 2020, all the same, as a file to import. */
+/** Minute prices since 2020, all equal, as a file to import. */
 export const pricesCsv = (rows: number): string =>
   csv(
     Array.from({ length: rows }, (_, i) => ({ at: plus(SINCE_2020, i * MINUTE_MS), price: price('60000') })),
   )
 
-/** The same order for the same seed. */
+/** Shuffles by a seed: equal seeds give equal orders. */
 export function shuffled<T>(values: readonly T[], seed: number): T[] {
   const random = seededRandom(seed)
   return values
@@ -48,7 +48,7 @@ const CHUNK_ROWS = 1_000
 const minutePrice = (i: number): string =>
   `${formatInstant(plus(T0, i * MINUTE_MS))},${40_000 + (i % 7919)}.25\n`
 
-/** Writes a long history without holding it: one price a minute. */
+/** Writes a long history without holding it in memory: one price a minute. */
 export async function writeLong(file: string, rows: number): Promise<void> {
   function* chunks() {
     yield 'time,price\n'
@@ -69,7 +69,7 @@ export async function newDatabase(t: Pick<TestContext, 'after'>): Promise<{ fold
   return { folder, db }
 }
 
-/** What is in the two tables of an import, read past the program. */
+/** The row counts of an import's two tables, read past the program. */
 export function rowsIn(db: string): { prices: number; staged: number } {
   const file = openFile(db)
   try {

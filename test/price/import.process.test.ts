@@ -1,4 +1,4 @@
-// A long import beside everything else: its memory, its death, a second one, and a service that goes on writing.
+// A long import beside everything else: its memory, its death, a second one, and a service that continues to write.
 
 import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
@@ -13,7 +13,7 @@ import { finish, type Program, SOURCE, type Started, start } from '../support/pr
 import { T0 } from '../support/service.ts'
 import { csv, newDatabase, rowsIn, walk, writeLong } from './histories.ts'
 
-/** Waits until an import has rows under way. Fails when it ends before. */
+/** Waits until an import has staged rows. Fails when it ends before. */
 async function underWay({ hasEnded, err }: Started, db: string): Promise<void> {
   while (rowsIn(db).staged === 0) {
     assert.ok(!hasEnded(), `the import is still running: ${err()}`)
@@ -21,7 +21,7 @@ async function underWay({ hasEnded, err }: Started, db: string): Promise<void> {
   }
 }
 
-/** Stops an import where it keeps nobody from writing. */
+/** Stops an import where it blocks no writer. */
 async function stopBetweenWrites({ child }: Started, file: string): Promise<void> {
   const db = new SQLite(file, { timeout: 0 })
   for (let locked = true; locked; ) {
@@ -37,13 +37,13 @@ async function stopBetweenWrites({ child }: Started, file: string): Promise<void
   db.close()
 }
 
-/** Runs an import and answers the most memory its process ever held, in KiB. */
+/** Runs an import and answers the peak memory of its process, in KiB. */
 async function peakOf(t: TestContext, rows: number): Promise<number> {
   const { folder, db } = await newDatabase(t)
   const file = join(folder, 'long.csv')
   await writeLong(file, rows)
   const note = 'process.on("exit",()=>process.stderr.write("peak "+process.resourceUsage().maxRSS))'
-  // A small heap: what is measured is what is kept, not how long garbage may lie; all rows at once would burst it.
+  // A small heap measures live data rather than garbage; all rows at once would exceed it.
   const flags = [
     '--max-semi-space-size=1',
     '--max-old-space-size=24',

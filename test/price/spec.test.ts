@@ -1,4 +1,4 @@
-// Feeds by their SPEC: any JSON ticker, a fixed price, none; what is refused; and what a tick does without a price.
+// Feeds by their SPEC: any JSON ticker, a fixed price, none; refused ones; and a tick without a price.
 
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'

@@ -10,7 +10,7 @@ import { listen, T0 } from '../support/service.ts'
 
 export type Answer = { status?: number; headers?: Record<string, string>; body: string } | RequestListener
 
-/** Serves one answer to every request, and notes what was asked for. */
+/** Serves one answer to every request, and records the requests. */
 export async function startTicker(
   t: Pick<TestContext, 'after'>,
   answer: Answer,
@@ -28,7 +28,7 @@ export async function startTicker(
 
 export type Reading = { observed: ObservedPrice | null; testimony: Testimony; warnings: string[] }
 
-/** Asks a feed once, at T0. */
+/** Queries a feed once, at T0. */
 export async function read(spec: string, origins: FeedOptions['origins'] = {}): Promise<Reading> {
   const warnings: string[] = []
   const feed = createFeed(spec, { clock: () => T0, warn: (message) => warnings.push(message), origins })

@@ -1,5 +1,5 @@
 // The executable that an operator upgrades from: built from the commit before the work on 1.0.0 began, once for each
-// checkout, and kept in dist.
+// checkout, and stored in dist.
 
 import assert from 'node:assert/strict'
 import { execFile, execFileSync, spawnSync } from 'node:child_process'
@@ -39,7 +39,7 @@ function untested(t: TestContext, why: string): null {
   return null
 }
 
-/** Takes the time of an `npm ci` and a build; only the executable stays. */
+/** Takes as long as an `npm ci` and a build; only the executable is stored. */
 async function build(kept: string): Promise<void> {
   const tree = `${kept}.aside`
   rmSync(tree, { recursive: true, force: true })

@@ -1,4 +1,4 @@
-// A release as its users keep it: the database it wrote, and what it said of it. One folder a version in
+// A release as its users have it: the database it wrote, and its outputs at that time. One folder per version in
 // fixtures/releases, made once by that version and never again:
 //
 //   node bin/with-node.mjs --import tsx test/releases/release.ts fixtures/releases/VERSION
@@ -12,11 +12,11 @@ import { playSequel, playStory } from './story.ts'
 const SEED = 1
 const DATABASE = 'tranche.db.gz'
 const SAID = 'said.json.gz'
-/** The migrations that the release has, of both stores: what comes after them may only add to the schema. */
+/** The release's migrations, of both stores: later ones may only add to the schema. */
 export const MIGRATIONS = 'migrations.txt'
 export const MONTHS = ['2026-01', '2026-02']
 
-/** What must stay: the bytes of these files, and every field of these lists and answers. */
+/** Outputs that must not change: the bytes of these files, and every field of these lists and answers. */
 const EXPORTS = [
   ...MONTHS.flatMap((month) => ['summary', 'users', 'trades'].map((report) => ({ month, report }))),
   // Since 1.0.0. The invoices of both months were issued in March.
@@ -50,7 +50,7 @@ export type Said = {
   answers: Record<string, unknown>
 }
 
-/** Asks the program of today for everything that a release has to hand on. */
+/** Reads the stored data of a release with the current program. */
 export async function ask(shell: Shell, keys: readonly string[]): Promise<Said> {
   const said: Said = { exports: {}, lists: {}, answers: {} }
   for (const { file, month, report } of EXPORTS) {
@@ -66,12 +66,12 @@ export async function ask(shell: Shell, keys: readonly string[]): Promise<Said> 
   return said
 }
 
-/** Lays the database of a release where the shell looks for it. Resolves with its keys and what was said of it then. */
+/** Copies the database of a release to the shell's place. Resolves with its keys and its outputs at that time. */
 export function lay(folder: string, shell: Shell): { keys: string[]; said: Said } {
   const read = (name: string): string => readFileSync(join(folder, name), 'utf8')
   const unzipped = (name: string): Buffer => gunzipSync(readFileSync(join(folder, name)))
   writeFileSync(shell.file, unzipped(DATABASE), { mode: 0o600 })
-  // A release has the reports that there were then.
+  // A release has the reports that existed then.
   const kept = EXPORTS.filter(({ file }) => existsSync(join(folder, file)))
   const exports = Object.fromEntries(kept.map(({ file }) => [file, read(file)]))
   const { keys, now, lists, answers } = JSON.parse(unzipped(SAID).toString()) as Omit<Said, 'exports'> & {

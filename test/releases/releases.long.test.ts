@@ -1,5 +1,5 @@
-// The database of every release, opened by the program of today: migrated with a copy kept, sound, and saying what it
-// said then.
+// The database of every release, opened by the current program: migrated with a backup copy, sound, and with the
+// outputs of that time.
 
 import assert from 'node:assert/strict'
 import { existsSync, globSync, readdirSync, readFileSync } from 'node:fs'
@@ -27,7 +27,7 @@ function assertKept(now: unknown, then: unknown, where: string): void {
   }
 }
 
-/** A row of today begins with the row of then. */
+/** A current row begins with the old row. */
 function assertSameRows(now: string, then: string, where: string): void {
   const [rows, before] = [now, then].map((text) => text.split('\r\n')) as [string[], string[]]
   assert.equal(rows.length, before.length, where)
@@ -37,7 +37,7 @@ function assertSameRows(now: string, then: string, where: string): void {
   }
 }
 
-/** The files that a migration has kept. */
+/** The backup copies of a migration. */
 const copies = ({ folder }: Shell): string[] =>
   readdirSync(folder).filter((name) => name.includes('before-migration'))
 
@@ -91,8 +91,8 @@ for (const version of VERSIONS) {
   })
 }
 
-// From 1.0.0 on the schema only grows (docs/compatibility.md). A file is migrated and looked at, because SQLite changes
-// some rules of a table only by building it anew; a server never has to.
+// From 1.0.0 on the schema only grows (docs/compatibility.md). A file is migrated and inspected, because SQLite changes
+// some rules of a table only by rebuilding it; a server never has to.
 
 const GROWING = VERSIONS.filter((version) => existsSync(join(RELEASES, version, MIGRATIONS)))
 

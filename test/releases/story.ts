@@ -1,4 +1,4 @@
-// A few weeks of a service's life, through its commands and its API alone: what a release has to hand on to the next.
+// A few weeks of a service's life, by its commands and its API alone: the data that a release hands on to the next.
 
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -19,13 +19,13 @@ type Due = Record<
 type Story = Chance & {
   shell: Shell
   keys: string[]
-  /** Runs a command that must succeed, and answers what it printed. */
+  /** Runs a command that must succeed, and answers its output. */
   command: (...argv: string[]) => Promise<string>
   /** Calls the API. Throws on an answer that is not in `expected`. */
   call: (key: string, method: string, path: string, body?: object, ...expected: number[]) => Promise<string>
 }
 
-/** Plays the weeks on the shell's database. The same seed plays the same ones. Resolves with the API keys. */
+/** Plays the weeks on the shell's database; equal seeds play equal weeks. Resolves with the API keys. */
 export async function playStory(shell: Shell, seed: number): Promise<{ keys: string[] }> {
   const story = await begin(shell, seed)
   const price = priceFeed(story)
@@ -92,7 +92,7 @@ async function enrol({ call }: Story, key: string): Promise<void> {
       email: `${user.length}@example.com`,
       ...consent,
     })
-    // One has them all, the others only the longest.
+    // A single user has all plans, the others only the longest.
     for (const plan of user === 'ana' ? PLANS : PLANS.slice(2)) {
       const partner_plan_id = `${user} ${plan.partner_plan_id}`
       await call(key, 'POST', '/plans', { ...plan, partner_plan_id, partner_user_id: user })
@@ -100,7 +100,7 @@ async function enrol({ call }: Story, key: string): Promise<void> {
   }
 }
 
-/** A poll, and what the partner makes of each instruction: mostly a fill. */
+/** A poll, and the partner's report of each instruction: mostly a fill. */
 async function work({ call, happens, next }: Story, key: string, price: string): Promise<void> {
   const due = JSON.parse(await call(key, 'GET', '/executions/due')) as Due[]
   for (const { execution_id, idempotency_key, amount_usd } of due) {
@@ -132,7 +132,7 @@ async function work({ call, happens, next }: Story, key: string, price: string):
   }
 }
 
-/** What does not happen every day: to the first partner's live environment, at the end of that day. */
+/** Rare events of the first partner's live environment, at the end of that day. */
 async function happenings({ call, command, keys, shell }: Story, day: number): Promise<void> {
   const key = keys[0] ?? ''
   const plan = (of: object) =>
@@ -208,7 +208,7 @@ function priceFeed({ next, happens, between }: Chance): () => Price | undefined 
   }
 }
 
-/** The notes of an issuer who numbers its invoices. */
+/** The settings of an issuer who numbers its invoices. */
 const SETTINGS = {
   issuer: {
     name: 'Tranche Services GmbH',
@@ -231,8 +231,8 @@ const SETTINGS = {
 }
 
 /**
- * What 0.1.0 did not have: invoices and a credit note, the last minimum of a partner that left, a recorded purchase,
- * every kind of late fill, a webhook that fails, a sandbox that is ahead of its time.
+ * Features that 0.1.0 lacked: invoices and a credit note, the last minimum of a partner that left, a recorded purchase,
+ * every kind of late fill, a failing webhook, a sandbox that is ahead of its time.
  */
 export async function playSequel(shell: Shell, keys: readonly string[]): Promise<void> {
   const command = (...argv: string[]) => succeed(shell, ...argv)
@@ -263,7 +263,7 @@ export async function playSequel(shell: Shell, keys: readonly string[]): Promise
   await command('tick', '--price', '58000')
 }
 
-/** Reports that are refused and kept: two that are accepted, one that is dismissed, and two that wait. */
+/** Refused reports that are stored: two that are accepted, one that is dismissed, and two that wait. */
 async function lateFills(shell: Shell, key: string): Promise<void> {
   const refused = async (id: string, order: string, usd: string): Promise<string> => {
     const fill = {
@@ -289,7 +289,7 @@ async function lateFills(shell: Shell, key: string): Promise<void> {
     for (const verb of end)
       await succeed(shell, 'execution', verb, id, '--reason', `the statement of ${name}`)
   }
-  // Of a restored ledger, which does not know what it has handed out.
+  // As in a restored ledger, which does not know its later executions.
   const unknown = await refused('exec_019b8b9a2c007a1b9c2d3e4f5a6b7c8d', 'unknown', '7.00')
   await succeed(
     shell,

@@ -1,5 +1,5 @@
 // An upgrade and the way back with two real executables, by the commands of the guides, on a file and on a server. The
-// partner is the sample of docs/examples, and its venue's book says what was really bought.
+// partner is the sample of docs/examples, and its venue's book has the real purchases.
 
 import assert from 'node:assert/strict'
 import { cpSync, readdirSync } from 'node:fs'
@@ -15,14 +15,14 @@ import { hasTool } from '../support/tools.ts'
 import { freePort } from '../support/within.ts'
 import { oldExecutable } from './old-executable.ts'
 
-/** The partner that buys on: the sample in JavaScript, with its venue's book. */
+/** The partner that continues to buy: the sample in JavaScript, with its venue's book. */
 const [SAMPLE] = SAMPLES
 
 type Kind = 'file' | 'server'
 type Environment = 'test' | 'live'
 /** A version of the program, as an operator and a partner meet it. */
 type Version = {
-  /** Runs a command that must succeed, and answers what it printed. */
+  /** Runs a command that must succeed, and answers its output. */
   run: (...argv: string[]) => Promise<string>
   json: <T>(...argv: string[]) => Promise<T>
   /** The exit code of a command that must not succeed. */
@@ -118,7 +118,7 @@ async function emptyOnServer(name: string): Promise<string> {
   return emptyDatabase(name)
 }
 
-/** What the venue has bought, by the key that it was ordered under. */
+/** The venue's purchases, by the key of each order. */
 const bought = ({ folder }: Site, env: Environment) =>
   ordersIn(join(folder, 'partner', SAMPLE.book(env))).map(({ key, order: id, usd }) => ({
     key,
@@ -182,7 +182,7 @@ const planOf = (partner_plan_id: string) => ({
   frequency: 'daily',
 })
 
-/** Adds a plan. Resolves with its start, which a partner keeps. */
+/** Adds a plan. Resolves with its start, which a partner stores. */
 async function add(site: Site, env: Environment, plan: object): Promise<string> {
   const { status, json } = await site.call(env, '/plans', plan)
   assert.equal(status, 200, JSON.stringify(json))
@@ -190,8 +190,8 @@ async function add(site: Site, env: Environment, plan: object): Promise<string> 
 }
 
 /**
- * A life of some weeks under the old program. Resolves with the months that it trades in, of which the first is over in
- * the sandbox.
+ * Some weeks under the old program. Resolves with the months that have trades; the first of them is over in the
+ * sandbox.
  */
 async function live(site: Site): Promise<string[]> {
   const [year = 0, month = 0] = formatInstant(machine.clock()).split('-').map(Number)
@@ -243,7 +243,7 @@ for (const kind of ['file', 'server'] as const) {
     await assertBoughtOnce(site, site.new, months)
     const books = { test: bought(site, 'test'), live: bought(site, 'live') }
 
-    // Rolling back: the new program tells what the old one will not know.
+    // Rolling back: the new program lists the data that the old one will not know.
     const told = await site.new.json<{ partner_plan_id: string; status: string }[]>(
       ...['execution', 'list', '--env', 'live', '--since', began],
     )
@@ -259,7 +259,7 @@ for (const kind of ['file', 'server'] as const) {
     assert.equal(await site.old.refused('tick', '--price', '60000'), 12)
     await site.old.run('restore', ...(kind === 'server' ? ['--force'] : []), before)
     serve = await site.old.serve()
-    // The partner sends again what it has changed since, with the start that it was told.
+    // The partner resends its later changes, with the start that it was given.
     await add(site, 'live', { ...later, start_date })
     await add(site, 'live', { ...planOf('stopped'), status: 'cancelled' })
     // Another price than before: the same instructions come again, at other moments.

@@ -1,4 +1,4 @@
-// The sandbox over HTTP: what a test key may do with the time and the data of its own environment, and nobody else.
+// The sandbox over HTTP: a test key's power over the time and the data of its own environment, and of no other.
 
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
@@ -191,14 +191,14 @@ test('a clock that never goes back is not used up by a CI that moves it a month 
   )
   assert.ok((await poll(service)).size > 0)
 
-  // It ends where dates do, with the plans that are there.
+  // It ends where dates do, with the existing plans.
   const last = plus(SANDBOX_UNTIL, -15 * 24 * HOUR_MS - T0)
   await damageAt(service.file, `update sandboxes set offset_ms = ${last}`)
   const far = await advance('16d')
   assert.deepEqual([far.status, far.headers.get('x-error-code')], [409, 'sandbox_refused'])
   assert.equal(far.body.detail, 'A sandbox goes as far as 9000-01-01; this one is at 8999-12-17 already.')
   assert.equal((await advance('15d')).status, 200)
-  // On a slow machine it is answered before it is there.
+  // On a slow machine it is answered before it has arrived.
   while ((await lookAt(service)).advancing_to !== null);
   assert.equal((await lookAt(service)).now, formatInstant(SANDBOX_UNTIL))
   await succeed(service, 'POST', `${SANDBOX}/reset`, {})
@@ -275,7 +275,7 @@ test('an advance that ends early wakes its partner for what it has fired', async
   assert.deepEqual(sent, [await madeIn(service)])
 })
 
-/** A desk of which a tenant may have its webhook woken twice a minute. */
+/** A desk on which a tenant's webhook may be woken twice a minute. */
 async function withFewWakeUps(t: TestContext) {
   const service = await withPlan(await startService(t))
   const tenant = await service.store.findTenant('acme', 'test')
@@ -296,7 +296,7 @@ const isTooMany = (error: unknown): boolean =>
 
 test('only so many tranches are fired within a minute as wake an address', async (t) => {
   const { service, fire } = await withFewWakeUps(t)
-  // Nobody is woken without a webhook.
+  // Without a webhook nobody is woken.
   for (let i = 0; i < 3; i += 1) assert.equal((await fire()).webhooks_sent, 0)
   await withWebhook(service)
   for (let i = 0; i < 2; i += 1) assert.equal((await fire()).webhooks_sent, 1)
@@ -309,7 +309,7 @@ test('only so many advances within a minute wake an address, and the fires count
   const { service, advance, fire } = await withFewWakeUps(t)
   await withWebhook(service)
   assert.equal((await advance(24 * HOUR_MS)).webhooks_sent, 1)
-  // Those that fire nothing wake nobody.
+  // Advances that fire nothing wake nobody.
   for (let i = 0; i < 3; i += 1) assert.equal((await advance(1)).executions_created, 0)
   assert.equal((await fire()).webhooks_sent, 1)
   const before = await lookAt(service)

@@ -1,5 +1,5 @@
-// What the sandbox tests stand on: the service with a few environments in it, the sandbox's verbs, and everything an
-// environment has, as text to compare.
+// The base of the sandbox tests: the service with a few environments, the sandbox's verbs, and all data of an
+// environment, as text to compare.
 
 import assert from 'node:assert/strict'
 import type { TestContext } from 'node:test'
@@ -41,7 +41,7 @@ export async function startBench(t: Pick<TestContext, 'after'>): Promise<Bench> 
   }
 }
 
-/** Tables and what of them belongs to a tenant. Ids made by chance or by counting are left out of `comparable`. */
+/** Tables and their rows of a tenant. Random and sequential ids are left out of `comparable`. */
 const OF_TENANT: Record<string, string> = {
   users: 'select * from users where tenant_id = ?',
   consents: 'select c.* from consents c join users using (user_id) where tenant_id = ?',
@@ -52,14 +52,14 @@ const OF_TENANT: Record<string, string> = {
   trades: 'select * from trades where tenant_id = ? order by recorded_at, execution_id',
   late_reports: 'select * from late_reports where tenant_id = ?',
   webhooks: 'select * from webhooks where tenant_id = ?',
-  // When a key was last used is noted beside the request, and may come a moment later.
+  // The last use of a key is recorded concurrently with the request, and may appear a moment later.
   api_keys: 'select key_id, key_sha256, expires_at, revoked_at from api_keys where tenant_id = ?',
   webhook_events: 'select * from webhook_events where tenant_id = ?',
 }
 const SHARED = ['prices', 'volatility', 'ticks', 'reported_until', 'closed_months', 'tiers', 'partners']
 const IDS = /"(?:execution_id|partner_order_id|digest|\w*_id|key_sha256|prefix|last_four)":("[^"]*"|-?\d+),?/g
 
-/** Every byte that tenants have, and what is shared by all. */
+/** All data of the tenants, and the data shared by all. */
 export async function everythingOf({ rows }: Bench, tenants: readonly Tenant[]): Promise<string> {
   const own = tenants.flatMap(({ tenantId }) =>
     Object.entries(OF_TENANT).map(async ([table, sql]) => [table, await rows(inOrder(sql), tenantId)]),
@@ -70,11 +70,11 @@ export async function everythingOf({ rows }: Bench, tenants: readonly Tenant[]):
 
 const inOrder = (sql: string): string => (sql.includes('order by') ? sql : `${sql} order by 1, 2`)
 
-/** The same without the ids, which chance makes and which count over all tenants. */
+/** The data without the ids, which are random or count over all tenants. */
 export const comparable = async (bench: Bench, tenants: readonly Tenant[]): Promise<string> =>
   (await everythingOf(bench, tenants)).replaceAll(IDS, '')
 
-/** Compares two long texts and shows no more than where they part. */
+/** Compares two long texts and shows only the place where they differ. */
 export function assertSame(actual: string, expected: string, what: string): void {
   if (actual === expected) return
   let at = 0

@@ -1,4 +1,4 @@
-// What a sandbox fires by hand, and its idempotency keys as a partner sees them, however often it is wiped.
+// Tranches that a sandbox fires on request, and its idempotency keys as a partner sees them, however often it is wiped.
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
@@ -22,7 +22,7 @@ test('an environment that was wiped before keys were kept begins after the last 
   const rows = await rowsOf(t, bench.file)
   bench.setClock(plus(T0, HOUR_MS))
   await bench.store.resetSandbox(acme, { ...AUDIT, action: 'sandbox.reset', subject: 'acme' })
-  // As the version before left it.
+  // The schema of the previous version.
   await rows('drop table used_before_reset')
   await rows('alter table sandboxes drop column used_until')
   await rows("delete from migrations where name like '%_used_before_reset.sql'")
@@ -47,7 +47,7 @@ test('an environment that was wiped before keys were kept begins after the last 
   await assertSound(bench)
 })
 
-// Tranches brought forward: whatever is fired by hand between the passes, a window spends its budget and no more.
+// Tranches brought forward: whichever are fired between the passes, a window spends its budget and no more.
 
 const passOf = (hour: number, price: number | null): Pass => ({
   now: plus(START, hour * HOUR_MS),
@@ -80,7 +80,7 @@ test('fired by hand or in its time, the window spends its budget to the cent', (
       let hour = 0
       const step = (pass: Pass, byHand: boolean): void => {
         const decision = byHand ? fireNext(schedule, pass) : decide(schedule, pass)
-        // By hand there is always a next tranche, until less is left than an instruction may be.
+        // On request there is always a next tranche, until less is left than the least amount of an instruction.
         if (byHand) assert.equal(decision === null, schedule.fireable < floor)
         if (!decision) return
         schedule = decision.schedule

@@ -1,4 +1,4 @@
-// Sandboxes of any size, whatever is done to them: others stay as they were, and nothing is bought before its
+// Sandboxes of any size, whatever is done to them: others are not affected, and nothing is bought before its
 // start_date.
 
 import assert from 'node:assert/strict'
@@ -72,7 +72,7 @@ async function enrol(bench: Bench, key: string): Promise<void> {
   await plan(bench, 'u1', 'weekly', { frequency: 'weekly', amount_usd: '140.00' }, { key })
 }
 
-/** Confirms everything that is due, under order ids that do not depend on chance. */
+/** Confirms all due executions, under order ids that are not random. */
 async function work(bench: Bench, key: string): Promise<void> {
   for (const executions of (await poll(bench, { key })).values()) {
     for (const { execution_id: id, amount_usd: amount, idempotency_key: order } of executions) {
@@ -141,7 +141,7 @@ suite('a sandbox', () => {
           const before = await everythingOf(world.bench, world.others)
           const outcome = await play(world, step)
           if (ofSandbox) assertSame(await everythingOf(world.bench, world.others), before, step.kind)
-          // The control world lives through the same without a sandbox ever being touched.
+          // The control world has the same history without any use of a sandbox.
           else if (step.kind === 'bill') bills.push([outcome, await play(control, step)])
           else await play(control, step)
         }
@@ -186,8 +186,8 @@ test('the stops of a minute are one in a large environment, and nothing fires be
   await assertSound(bench)
 })
 
-// Start dates: whatever a partner, an operator and time do to a plan, it buys nothing before the start_date that the
-// API answers.
+// Start dates: whatever a partner, an operator and time do to a plan, it buys nothing before the start_date in the
+// API's answer.
 
 type StartStep =
   | { kind: 'send'; body: Record<string, unknown>; startsIn: number | null | undefined }
@@ -242,7 +242,7 @@ test('no window opens, and nothing fires, before the start_date that the API ans
         for (const { createdAt } of (await executionsOf(bench, id)).slice(fired))
           assert.ok(createdAt >= answered, `fired ${formatInstant(createdAt)}`)
       }
-      // Out of the way of the runs behind it.
+      // Does not disturb the later runs.
       if (answered !== null) await plan(bench, id, id, { status: 'cancelled' })
     }),
     { numRuns: 24, seed: 10 },
@@ -250,7 +250,7 @@ test('no window opens, and nothing fires, before the start_date that the API ans
   await assertSound(bench)
 })
 
-/** Takes a step; returns the start_date answered, when the plan was answered. */
+/** Takes a step; returns the answered start_date, when the plan was answered. */
 async function take(bench: Bench, tenant: Tenant, { id, step }: { id: string; step: StartStep }) {
   switch (step.kind) {
     case 'send': {

@@ -24,7 +24,7 @@ test('one advance at a time, beside the ticks of a scheduler, and nothing fires 
   for (const { ended, err } of ticks) assert.equal(await ended, 0, err())
   const codes = await Promise.all(advances.map(({ ended }) => ended))
   const done = codes.filter((code) => code === 0).length
-  // The other one has to wait for its turn, unless it came after the first had ended.
+  // The other one has to wait for its turn, unless it started after the first had ended.
   assert.ok(done >= 1 && codes.every((code) => code === 0 || code === 11), codes.join())
   const [sandbox] = await bench.store.listSandboxes()
   assert.equal(sandbox?.offsetMs, done * 3 * DAY_MS)
@@ -71,7 +71,7 @@ async function startAdvance(t: TestContext, time: string, answer?: Answering) {
   return { stage, receiver, advance }
 }
 
-/** One that takes minutes, at a moment when it has fired. */
+/** An advance that takes minutes, at a moment when it has fired. */
 async function startLong(t: TestContext, answer?: Answering) {
   const { stage, receiver, advance } = await startAdvance(t, '3000d', answer)
   while ((await executionsOf(stage, 'p1')).length < 10) {
@@ -102,7 +102,7 @@ test('an advance that is interrupted while its partner is woken says what it has
   const { advance } = await startAdvance(t, '1d', asked.resolve)
   const response = await within(TOTAL_TIMEOUT_MS, 'its wake-up', asked.promise)
   advance.child.kill('SIGINT')
-  // Not before the signal is there: it would have ended a process that does not wait.
+  // Not before the signal arrives: it would have ended a process that does not wait.
   await pause(50)
   response.writeHead(204).end()
   assert.equal(await advance.ended, 130)

@@ -1,5 +1,4 @@
-// Sandbox time as a partner and an operator see it: tranches, leases, dates; what it must not move; and how it is
-// wiped.
+// Sandbox time as a partner and an operator see it: tranches, leases, dates; data that it must not move; and the wipe.
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
@@ -41,7 +40,7 @@ test('a week shows the windows and tranches of a week, each dated in it', async 
   for (const { createdAt, windowStart } of executions) {
     assert.ok(windowStart <= createdAt && createdAt < windowStart + DAY_MS, formatInstant(createdAt))
   }
-  // Ids rise in the order of creation, and are none of next week's.
+  // Ids rise in the order of creation, and none is from next week.
   const ids = executions.map(({ executionId }) => executionId)
   assert.deepEqual([...ids].sort(), ids)
   assert.ok(ids.every((id) => Number.parseInt(id.slice(5, 17), 16) === T0))
@@ -112,7 +111,7 @@ test('ticks go on in the sandbox from where its clock stands', async (t) => {
   assert.equal(report.executionsCreated, 1)
   const last = (await executionsOf(bench, 'p1')).at(before)
   assert.equal(last?.createdAt, T0 + 30 * DAY_MS + 9 * HOUR_MS)
-  // The price is of now, not of 30 days ago.
+  // The price is the present one, not that of 30 days ago.
   assert.equal(last?.firing.price, 60000n * 100_000_000n)
   assert.equal((await bench.tick(PRICE)).executionsCreated, 0)
 })
@@ -205,12 +204,12 @@ test('a poll and the backlog count the same, and no sandbox looks late', async (
   assert.equal([...(await poll(bench)).values()].flat().length, 1)
 })
 
-// Wiping a test environment: all of it, nothing but it, and nothing left dangling.
+// Wiping a test environment: all of it, nothing else, and no dangling reference.
 
 const ALL_WIPED = [...WIPED, ...COUNTS]
-/** What hangs on a tenant and outlives a reset. */
+/** Tables of a tenant that a reset leaves alone. */
 const KEPT = ['api_keys', 'polls', 'webhooks', 'sandboxes', 'tenants', 'used_before_reset']
-/** What nobody writes any more. */
+/** Tables that nobody writes any more. */
 const EMPTY = ['open_counts']
 
 test('every table that hangs on a tenant is either wiped or kept, children before their parents', async (t) => {
@@ -248,7 +247,7 @@ test('a reset that fails half-way has not happened', async (t) => {
   await assert.rejects(bench.store.resetSandbox(acme, AUDIT), /stop/)
   assertSame(await everythingOf(bench, [acme]), before, 'the sandbox')
   db.exec('drop trigger stop')
-  // Foreign keys are back, after a failure and after a success: what refers to nothing is refused again.
+  // Foreign keys are enforced again, after a failure and after a success.
   const { record } = issueKey({ tenant: { ...acme, tenantId: 999 }, label: null, lifetimeMs: null }, machine)
   await assert.rejects(bench.store.addKey(record, AUDIT), /FOREIGN KEY/)
   await bench.store.resetSandbox(acme, AUDIT)

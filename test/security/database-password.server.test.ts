@@ -1,5 +1,5 @@
-// Where the password of a database is not: whatever runs on it, and however it fails, what it prints, answers, logs,
-// sends and records is searched for it.
+// The password of a database is nowhere: whatever runs on it, and however it fails, its output, answers, logs, messages
+// and records are searched for the password.
 
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
@@ -19,7 +19,7 @@ import { huntFor } from './hunt.ts'
 
 const hunt = huntFor({ password: PASSWORD })
 
-/** What is run where all is well, and again where the server is down. */
+/** Commands that are run on a working server, and again while it is down. */
 const COMMANDS = [
   ['migrate'],
   ['migrate', '--status', '--json'],
@@ -48,7 +48,7 @@ const COMMANDS = [
   ['serve', '--port', 'x'],
 ]
 
-/** A heartbeat monitor, and what it was told. */
+/** A heartbeat monitor, and the text it received. */
 async function monitor(t: TestContext): Promise<{ url: string; told: () => string }> {
   let told = ''
   const server = createServer((request, response) => {
@@ -69,7 +69,7 @@ test('no command shows the password of its database, whichever way it was given,
   const db = url(PASSWORD)
   const cut = await monitor(t)
   const env = { TRANCHE_PING_URL: cut.url, HOME: cwd }
-  // Where all is well every other command has the option, and where the server is down those that had the variable.
+  // On a working server every other command has the option, and while it is down those that had the variable.
   const all = async (withOption: number) => {
     for (const [n, argv] of COMMANDS.entries()) {
       const [line, more] = n % 2 === withOption ? [['--db', db, ...argv], {}] : [argv, { TRANCHE_DB: db }]
@@ -80,7 +80,7 @@ test('no command shows the password of its database, whichever way it was given,
   await all(0)
   await server.ask('update tranche.server_line set had_standby = 1', 'app')
   await nextCommandWorks(t, { cwd, db })
-  // Named beside another one, in which its address is then kept.
+  // Named beside another database, in which its address is then stored.
   const file = { cwd, env: { TRANCHE_DB: 'source.db', HOME: cwd } }
   await finish(t, ['partner', 'create', 'acme', '--name', 'Acme'], file)
   await server.ask('create database second owner app')
@@ -110,7 +110,7 @@ test('no command shows the password of its database, whichever way it was given,
   hunt.assertClean(cut.told(), 'what the monitor was told')
 })
 
-/** What is to be run next finds the server by the variable. */
+/** The suggested command finds the server by the variable. */
 async function nextCommandWorks(t: TestContext, { cwd, db }: { cwd: string; db: string }): Promise<void> {
   const env = { TRANCHE_DB: db, HOME: cwd }
   const { out } = await finish(t, ['check', '--json'], { cwd, env })
@@ -182,12 +182,12 @@ const ADDRESSES = [
   `postgres://app:${PASSWORD}@db:port/x`,
   `postgres:///x?host=/run&password=${PASSWORD}`,
   `mysql://app:${PASSWORD}@db/x`,
-  // As a file of variables leaves it, where quotes are not taken off.
+  // As a file of variables leaves it, where quotes are not removed.
   `"postgres://app:${PASSWORD}@db/x"`,
   ` postgres://app:${PASSWORD}@db/x`,
 ]
 
-/** What is neither an address nor a file's name, though it might be taken for one. */
+/** Texts that are neither an address nor a file's name, though they might be taken for one. */
 const CONNECTION_TEXTS = [
   `postgres:app:${PASSWORD}@db/x`,
   `host=db user=app password=${PASSWORD}`,

@@ -24,7 +24,7 @@ import { canBeOthers } from '../support/tools.ts'
 const OPEN: Program = ['/bin/sh', '-c', 'umask 000; exec "$@"', 'sh', ...PROGRAM]
 const OTHER_UID = 65_534
 
-/** What is there while a service runs and commands were given. */
+/** The files that exist while a service runs and commands were given. */
 const FILES = [
   'cache/better_sqlite3-*.node',
   'copy.db',
@@ -69,7 +69,7 @@ test('whatever the umask, each file is its owner’s alone', async (t) => {
   assertPrivate(cwd, ['copy.db', 'tranche.db', 'tranche.db.replaced-*'])
 })
 
-/** Each pattern has its file, and no file of the folder but the one written here may be read by others. */
+/** Each pattern has its file, and others may read no file of the folder except the one written here. */
 function assertPrivate(cwd: string, patterns: string[]): void {
   for (const pattern of patterns) assert.equal(globSync(pattern, { cwd }).length, 1, pattern)
   const made = globSync('**', { cwd, withFileTypes: true })
@@ -79,7 +79,7 @@ function assertPrivate(cwd: string, patterns: string[]): void {
   for (const file of made) assert.equal((statSync(file).mode & 0o777).toString(8), '600', file)
   assert.equal((statSync(join(cwd, 'cache')).mode & 0o777).toString(8), '700')
   if (!canBeOthers()) return
-  // The folder itself is open here, so that the modes of the files are all that keeps another user out.
+  // The folder itself is open here, so that only the modes of the files deny access to another user.
   chmodSync(cwd, 0o755)
   const read = (file: string) => spawnSync('cat', [file], { uid: OTHER_UID, gid: OTHER_UID, cwd: '/' })
   assert.equal(read(join(cwd, 'prices.csv')).status, 0, 'the other user gets into the folder')
@@ -89,12 +89,12 @@ function assertPrivate(cwd: string, patterns: string[]): void {
   }
 }
 
-// What a crash leaves on disk: a core file would hold the keys of recent calls, so none may be written.
+// Core files after a crash: one would hold the keys of recent calls, so none may be written.
 
 const DEPLOY = join(import.meta.dirname, '../../deploy')
 const cores = (folder: string): string[] => readdirSync(folder).filter((name) => name.startsWith('core'))
 
-/** What the unit of serve says. */
+/** The limit in the unit of serve. */
 const limitOfUnit = (): string =>
   /^LimitCORE=(\d+)$/m.exec(readFileSync(join(DEPLOY, 'tranche.service'), 'utf8'))?.[1] ?? 'unlimited'
 
@@ -116,19 +116,19 @@ test('the container lets no core file be written', () => {
   assert.match(readFileSync(join(DEPLOY, 'README.md'), 'utf8'), /^docker run [\s\S]*? --ulimit core=0\b/m)
 })
 
-// The SQLite addon, code that is unpacked into a folder: what another user of the machine may try there.
+// The SQLite addon, code that is unpacked into a folder: attacks by another user of the machine.
 
 const uid = process.getuid?.() ?? 0
 const STICKY = 0o1777
 const PLANTED = 'not the addon'
 
-/** No cache and no home: the temporary folder is what is left. */
+/** No cache and no home: only the temporary folder is left. */
 const homeless = (tmp: string) => ({ TRANCHE_CACHE: undefined, HOME: undefined, TMPDIR: tmp })
 
 const create = (t: TestContext, env: Record<string, string | undefined>) =>
   finish(t, ['migrate', '--json'], { cwd: temporaryFolder(t), env })
 
-/** The name the addon is kept under, which anybody can work out from the executable. */
+/** The stored name of the addon, which anybody can derive from the executable. */
 async function addonName(t: TestContext): Promise<string> {
   const cache = join(temporaryFolder(t), 'cache')
   assert.equal((await create(t, { TRANCHE_CACHE: cache })).code, 0)
@@ -176,7 +176,7 @@ suite('the unpacked addon', { concurrency: 2 }, () => {
       const cache = join(temporaryFolder(t), 'cache')
       assert.equal((await create(t, { TRANCHE_CACHE: cache })).code, 0)
       const good = readFileSync(join(cache, name))
-      // Even with the right content: its owner could change it between the look and the loading.
+      // Even with the right content: its owner could change it between the check and the loading.
       renameSync(join(cache, name), join(cache, 'aside'))
       writeFileSync(join(cache, name), good)
       chownSync(join(cache, name), OTHER_UID, OTHER_UID)

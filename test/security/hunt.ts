@@ -1,11 +1,10 @@
-// A search for secrets in whatever bytes a program leaves: as they are, without their prefix, and in the usual
-// encodings.
+// A search for secrets in the bytes that a program leaves: verbatim, without their prefix, and in the usual encodings.
 
 import assert from 'node:assert/strict'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-/** The random part of an API key, which alone would do to rebuild it, and of a webhook secret. */
+/** The random part of an API key, which alone suffices to rebuild it, and of a webhook secret. */
 const core = (secret: string): string => secret.replace(/^sse_[a-z]+_/, '').slice(0, 40)
 
 export type Hunt = {
@@ -16,8 +15,8 @@ export type Hunt = {
 }
 
 /**
- * What is the same in the base64 of every text that has `plain` in it, with `before` bytes in front of it, counted
- * modulo three: a character at either edge has bits of a neighbour as well.
+ * The common part of the base64 of every text that contains `plain` after `before` bytes, counted modulo three: a
+ * character at either edge has bits of a neighbour as well.
  */
 function inBase64(plain: Buffer, before: number): Buffer {
   const text = Buffer.concat([Buffer.alloc(before), plain]).toString('base64')
@@ -28,7 +27,7 @@ function inBase64(plain: Buffer, before: number): Buffer {
 export function huntFor(secrets: Record<string, string>): Hunt {
   const forms = Object.entries(secrets).flatMap(([name, secret]) => {
     assert.ok(core(secret).length >= 16, `${name} is a secret`)
-    // Who finds the core finds the whole.
+    // A match of the core is a match of the whole secret.
     const plain = Buffer.from(core(secret))
     const hex = plain.toString('hex')
     return [

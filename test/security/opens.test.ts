@@ -1,4 +1,4 @@
-// What the sources may do and what the search for secrets finds: files that are opened, options that take a secret.
+// Rules for the sources, and their exceptions: files that are opened, options that take a secret.
 
 import assert from 'node:assert/strict'
 import { globSync, readFileSync } from 'node:fs'
@@ -11,7 +11,7 @@ import { capture, T0 } from '../support/service.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 
-/** Every file of src that opens one by its name, by what makes that safe. */
+/** Every file of src that opens one by its name, under the reason why that is safe. */
 const SAFE: Record<string, string[]> = {
   'the mechanism itself': ['plain-file.ts'],
   'a plain file, made or looked at first, or a new random name': [
@@ -57,7 +57,7 @@ const SAFE: Record<string, string[]> = {
 /** Calls that open a file by its name: of Node, of SQLite, and our own that others use. */
 const OPENS =
   /(?<![.\w])(?:openSync|open|readFileSync|readFile|writeFileSync|writeFile|appendFileSync|appendFile|copyFileSync|cpSync|truncateSync|createReadStream|createWriteStream|openFile|openPlain|withPlain|openNamed|openUnlinked|createPrivate|new FileDatabase)\(/
-/** What only shares a name with them: a method of the stores, or a closure. */
+/** Names that only look like them: a method of the stores, or a closure. */
 const OWN_NAMES = /function open\(|open\(tenant|open\(tx|async open\(|^\s+open\(|\bopen\(\)/
 
 const opens = (text: string): boolean =>
@@ -80,7 +80,7 @@ test('each file that opens one by name is on the list with what makes that safe,
 // No secret on a command line, where every user of the machine can read it.
 
 const SECRET = /key|secret|token|password|credential|bearer/
-/** Words of that kind that take no secret, and what the help says of them. */
+/** Words of that kind that take no secret, and their help texts. */
 const HARMLESS: Record<string, RegExp> = {
   '--calls-per-key': /calls of one key/,
   // Of an order: the partner has it from the instruction.
@@ -109,7 +109,7 @@ test('no option and no argument takes a secret: a file does', () => {
   })
   assert.ok(all.length > 100, `${all.length} options and arguments`)
   const found = all.filter(({ name }) => SECRET.test(name))
-  // The same name in another command may be another thing.
+  // An equal name in another command may mean something else.
   for (const { command, name, help } of found)
     assert.match(help, HARMLESS[name] ?? /^$/, `${command} ${name}`)
   assert.deepEqual([...new Set(found.map(({ name }) => name))].sort(), Object.keys(HARMLESS).sort())

@@ -1,5 +1,5 @@
-// Names that the program opens beside a database, or that a command line gives: what somebody else may have put there
-// beforehand. Nothing is followed, written through or waited for.
+// Names that the program opens beside a database, or that a command line gives, with things that somebody else put
+// there beforehand. None is followed, written through or waited for.
 
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
@@ -16,7 +16,7 @@ const PRICES = join(import.meta.dirname, '../../fixtures/prices/synthetic-1h.csv
 
 type Plant = (name: string, folder: string, t: TestContext) => void | Promise<void>
 
-/** What can lie under a name, and how the refusal calls it. */
+/** Things that can lie under a name, and the word of the refusal for each. */
 const STRANGE: Record<string, Plant> = {
   'a link': (name, folder) => symlinkSync(join(folder, 'target'), name),
   'a folder': (name) => mkdirSync(name),

@@ -1,5 +1,5 @@
-// Where keys and secrets are not: they are issued, used, misused and rotated, things fail with a stack, and then
-// everything the executable has left is searched for them.
+// Keys and secrets are nowhere: they are issued, used, misused and rotated, calls fail with a stack, and then
+// everything that the executable has left is searched for them.
 
 import assert from 'node:assert/strict'
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -14,7 +14,7 @@ import { finish, startQuietServe } from '../support/process.ts'
 import { PLAN, USER } from '../support/service.ts'
 import { type Hunt, huntFor } from './hunt.ts'
 
-/** The first writes every line there is; what is between the two, a part of them. */
+/** The first level logs every line; the levels between the two, a part of them. */
 const LEVELS = ['debug', 'error']
 const OPS_TOKEN = 'ops-token-7c1f0a94b3e2d586'
 const SERVE = ['--tick-every', 'off', '--webhook-allow-cidr', '127.0.0.0/8', '--ops-token-file', 'token']
@@ -35,7 +35,7 @@ async function issue(cwd: string): Promise<Keys> {
   return { old: first.key, live, key, keyId: key_id }
 }
 
-/** Uses the key as it should be, registers a webhook, and returns the secret it was given. */
+/** Uses the key properly, registers a webhook, and returns its secret. */
 async function use({ url }: { url: string }, { key, live }: Keys): Promise<string> {
   const headers = { authorization: `Bearer ${key}` }
   const post = async (path: string, body: object) => {
@@ -52,7 +52,7 @@ async function use({ url }: { url: string }, { key, live }: Keys): Promise<strin
   return String((await post('webhooks', { url: 'https://127.0.0.1:9/hook', secret: live })).secret)
 }
 
-/** Puts a secret where it does not belong, with a right key beside it and without; returns all that was answered. */
+/** Puts a secret into wrong places, with a valid key beside it and without; returns all answers. */
 async function misuse({ url }: { url: string }, secret: string, key: string): Promise<string> {
   const answers: string[] = []
   const call = async (path: string, options: RequestInit = {}) => {
@@ -88,14 +88,14 @@ async function misuse({ url }: { url: string }, secret: string, key: string): Pr
   return answers.join('\n')
 }
 
-/** Makes the next call fail in a way nobody foresaw: 500, with a stack in the log. */
+/** Makes the next call fail unexpectedly: 500, with a stack in the log. */
 function breakDatabase(cwd: string): void {
   const db = new SQLite(join(cwd, 'tranche.db'))
   db.exec('ALTER TABLE users RENAME TO gone')
   db.close()
 }
 
-/** A pass by a process of its own, as a scheduler has it, and what an operator runs, with what each printed. */
+/** A pass by a separate process, as a scheduler runs it, and an operator's commands, with their outputs. */
 async function printed(t: TestContext, cwd: string, lines: string[][]): Promise<[string, string][]> {
   const all: [string, string][] = []
   const tick = ['tick', '--price', '60000', '--webhook-allow-cidr', '127.0.0.0/8', '--json']
@@ -130,7 +130,7 @@ suite('secrets', () => {
     const copies = join(cwd, 'copies')
     mkdirSync(copies)
     const keys = await issue(cwd)
-    // Asks whether it is ready, and for the metrics.
+    // Requests readiness and the metrics.
     const headers = { authorization: `Bearer ${OPS_TOKEN}` }
     const formats = [...LEVELS.map((level) => [level, 'json']), ['debug', 'pretty']] as [string, string][]
     const all = await Promise.all(
@@ -145,7 +145,7 @@ suite('secrets', () => {
     for (const [i, one] of all.entries()) {
       const secret = await use(one, keys)
       secrets[`webhook ${i}`] = secret
-      // They answer alike: the one that writes every line gets all of it.
+      // The services answer alike: the one that logs every line gets every wrong secret.
       const wrongs = i === 0 ? [keys.key, keys.live, secret] : [i === 1 ? keys.key : secret]
       for (const wrong of wrongs) answered += await misuse(one, wrong, keys.key)
     }
@@ -185,7 +185,7 @@ suite('secrets', () => {
   })
 })
 
-/** The database, what is beside it, its backup and an export: no key, but the hash of each. */
+/** The database, its side files, its backup and an export: no key, but the hash of each. */
 function assertFiles(cwd: string, { key, live, old }: Keys, hunt: Hunt, webhookSecret: string): void {
   const names = readdirSync(cwd).filter((name) => name !== 'token' && name !== 'copies')
   for (const name of ['tranche.db', 'tranche.db-wal', 'tranche.db-shm', 'tranche.db-tick'])

@@ -1,4 +1,4 @@
-// What can happen in a simulation, as plain values: a trace of them can be printed, cut down and played again.
+// Events of a simulation, as plain values: a trace of them can be printed, cut down and replayed.
 
 import { type ConfirmBody, orderFor, reportOfOrder } from './model/ledger.ts'
 import type { PartnerChange, TierTerms } from './model/levers.ts'
@@ -7,13 +7,13 @@ import type { PlanBody, UserBody } from './model/plans.ts'
 import type { PurchaseTerms } from './model/purchases.ts'
 import { idempotencyKey, type Order, type State } from './model/state.ts'
 
-/** An execution, by what its partner knows it by: ids are made anew in every run. */
+/** An execution, by the reference that its partner has: ids are new in every run. */
 type ExecutionRef = { tenant: string; key: string }
 
-/** What a new order would come to. */
+/** The amounts and the price of a new order. */
 export type Terms = Pick<Order, 'usd' | 'btc' | 'price' | 'fee'>
 
-/** One call of the API. */
+/** A single call of the API. */
 export type Call = { do: 'call'; key: string } & (
   | { route: 'me' | 'due' | 'webhook' | 'unhook' | 'deliveries' | 'testHook' }
   | { route: 'user'; body: UserBody }
@@ -26,11 +26,11 @@ export type Call = { do: 'call'; key: string } & (
   | { route: 'month'; month: string }
   | { route: 'users'; month: string; limit: number }
   | { route: 'trades'; month: string; limit: number }
-  /** What the partner's program does: order at the venue, unless there is one, and report what the venue has. */
+  /** As the partner's program does: order at the venue, unless it has the order, and report the venue's result. */
   | { route: 'settle'; of: ExecutionRef; terms: Terms }
 )
 
-/** One command of an operator's. */
+/** A single command of an operator. */
 export type Lever = { do: 'lever' } & (
   | { lever: 'partner'; slug: string }
   | { lever: 'change'; slug: string; to: PartnerChange }
@@ -49,41 +49,40 @@ export type Lever = { do: 'lever' } & (
 
 export type Receiver = 'takes' | 'fails' | 'hangs'
 
-/** One pass of the scheduler, and the wake-ups it sends. */
+/** A single pass of the scheduler, and the wake-ups it sends. */
 export type Pass = {
   do: 'pass'
   price: string | null
-  /** How far the time that the feed tells is from the clock. */
+  /** The difference between the feed's time and the clock. */
   told: number | 'silent' | 'none'
   /** Another pass begins while this one waits for its price. */
   isOverlapped: boolean
-  /** What else happens while it waits. */
+  /** Calls made while it waits. */
   meanwhile: Call[]
-  /** How the receivers of some tenants behave; the others take what they are sent. */
+  /** How the receivers of some tenants behave; the others accept every delivery. */
   receivers: Record<string, Receiver>
-  /** What a tenant does while its receiver hangs. */
+  /** The call of a tenant while its receiver hangs. */
   hanging: { tenant: string; call: Call } | null
 }
 
 /**
- * Where a process is killed, counted from 1: before or after a call to its database, or before or after a commit. What
- * is said to a server has three such places: before it is sent, when it is sent, and when it is answered and nobody has
- * read that yet.
+ * Where a process is killed, counted from 1: before or after a call to its database, or before or after a commit. A
+ * message to a server has three such places: before it is sent, when it is sent, and when it is answered but not read.
  */
 export type Death = { at: number; of: 'calls' | 'commits' }
 
-/** What may be interrupted. */
+/** Actions that may be interrupted. */
 export type Interruptible = Call | Lever | Pass | { do: 'export'; month: string; report: ReportKind }
 
 export type Action =
   | Call
   | Lever
   | Pass
-  /** The clock goes on, or is set back. */
+  /** The clock advances, or is set back. */
   | { do: 'clock'; by: number }
   /** Calls of different tenants at the same moment. */
   | { do: 'together'; calls: Call[] }
-  /** Two calls of one tenant at the same moment, perhaps the same call: whichever is first. */
+  /** Two calls of one tenant at the same moment, perhaps equal ones: either may be first. */
   | { do: 'race'; calls: [Call, Call] }
   /** A call while another connection holds the write lock and writes. */
   | { do: 'locked'; call: Call }
@@ -92,17 +91,17 @@ export type Action =
   | { do: 'credit'; slug: string; month: string }
   /** A pass that stores nothing. */
   | { do: 'rehearse'; price: string | null }
-  /** A backup is made, and takes the place of the one before. */
+  /** A backup is made, and replaces the previous one. */
   | { do: 'backup' }
-  /** The backup is put in the place of the data, frozen: all that was answered since is gone. */
+  /** The backup replaces the data, frozen: every write answered since is gone. */
   | { do: 'restore' }
   | { do: 'freeze' }
   | { do: 'resume' }
   | { do: 'killed'; death: Death; action: Interruptible }
-  /** A connection ends there, by the server or by the network, and the process goes on. */
+  /** A connection ends there, by the server or by the network, and the process continues. */
   | { do: 'severed'; by: 'server' | 'network'; death: Death; action: Interruptible }
 
-// From an action to what the program is asked: ids in place of references, paths in place of routes.
+// From an action to a request of the program: ids instead of references, paths instead of routes.
 
 export type ApiRequest = {
   do: 'call'
@@ -113,7 +112,7 @@ export type ApiRequest = {
   pages?: true
 }
 
-/** An action that can be carried out by who knows nothing of the model. */
+/** An action that can be performed without knowledge of the model. */
 export type Deed =
   | ApiRequest
   | (Lever & { id?: string })
@@ -126,7 +125,7 @@ export type Deed =
   | { do: 'locked'; call: ApiRequest }
   | Extract<Action, { do: 'export' | 'credit' | 'rehearse' | 'backup' | 'restore' | 'freeze' | 'resume' }>
 
-/** Thrown when an action is about what is not there: in a trace that was cut down. */
+/** Thrown when an action's object does not exist: in a trace that was cut down. */
 export class Unresolvable extends Error {}
 
 export function deedOf(state: State, action: Action): Deed {
@@ -171,7 +170,7 @@ export function executionOf(state: State, { tenant, key }: ExecutionRef) {
 
 function resolveLever(state: State, action: Lever): void {
   if ('key' in action && !state.keys.has(action.key)) throw new Unresolvable(action.key)
-  // What was cut away may have put back an earlier state, in which the label was free.
+  // The removed actions may include a restore, which made the label free.
   if ('label' in action && state.keys.has(action.label)) throw new Unresolvable(action.label)
   if ('tenant' in action && !state.tenants.has(action.tenant)) throw new Unresolvable(action.tenant)
 }
@@ -228,14 +227,14 @@ function requestOf(state: State, call: Call): ApiRequest {
   }
 }
 
-// Cuts a failing trace down to what it takes to fail, so that a person can read it.
+// Cuts a failing trace down to the actions that make it fail, so that a person can read it.
 
-/** Plays a trace and answers what went wrong, or null. */
+/** Plays a trace and answers its failure, or null. */
 type Replay = (trace: readonly Action[]) => Promise<Error | null>
 
 /**
- * Leaves out parts of a trace, ever smaller ones, as long as it goes wrong in the same way. Stops when no single action
- * can be left out, or after `budgetMs`. Null when the trace alone does not go wrong that way.
+ * Leaves out parts of a trace, ever smaller ones, as long as it fails in the same way. Stops when no single action can
+ * be left out, or after `budgetMs`. Null when the trace alone does not fail that way.
  */
 export async function shrink(
   trace: readonly Action[],
@@ -245,7 +244,7 @@ export async function shrink(
   const until = performance.now() + budgetMs
   let kept = [...trace]
   const again = await replay(kept)
-  // A replay looks at more moments: it may find the first of several faults before the others.
+  // A replay checks more moments: it may find the first of several faults before the others.
   if (again === null || whatFailed(again) !== whatFailed(failure)) return null
   const fails = async (candidate: readonly Action[]) => {
     const error = await replay(candidate)
@@ -261,8 +260,8 @@ export async function shrink(
   }
 }
 
-/** Without how. */
+/** The kind of a failure, without its details. */
 const whatFailed = (error: Error): string => kindOf(error).split(':')[0] ?? ''
 
-/** What went wrong and how, without what is different in each run. */
+/** The kind of a failure and its details, without the parts that differ in each run. */
 const kindOf = ({ message }: Error): string => (message.split('\n')[0] ?? '').replace(/exec_\w+|\d+/g, '#')

@@ -1,4 +1,4 @@
-// Chance that a seed repeats.
+// Random numbers that a seed repeats.
 
 import { seededRandom } from '../../src/engine/backtest.ts'
 

@@ -1,4 +1,4 @@
-// One seed lived through: what the player draws, done to the program and to the model, held against each other.
+// The life of one seed: the player draws actions, program and model perform them, and the results are compared.
 
 import { isDeepStrictEqual } from 'node:util'
 import { deserialize, serialize } from 'node:v8'
@@ -27,14 +27,14 @@ import { type Host, hostHere } from './system/system.ts'
 
 export type Lived = {
   steps: number
-  /** Of the API, held against the model. */
+  /** Answers of the API, compared with the model's. */
   answers: number
   partnerDays: number
   executions: number
   trades: number
 }
 
-/** What went wrong, and all that had happened by then. */
+/** A failure, and the trace of all actions before it. */
 export class Failure extends Error {
   readonly trace: readonly Action[]
 
@@ -44,28 +44,28 @@ export class Failure extends Error {
   }
 }
 
-/** How a seed is lived: where the program runs, and how an action is done to it and to the model. */
+/** The setting of a life: where the program runs, and how an action is performed by it and by the model. */
 type Stage = {
   host: Host
   act: (state: State, action: Action) => Promise<void>
-  /** Turns what is drawn into what is done. */
+  /** Turns a drawn action into the performed one. */
   alter: (action: Action, chance: Chance) => Action
-  /** The last look at all of it. */
+  /** The last check of everything. */
   end?: (state: State) => Promise<void>
-  /** Closes the host, and takes away where it was. */
+  /** Closes the host, and removes its place. */
   close: () => Promise<void>
 }
 
 /** Opens the program on a place of its own. */
 export type OpenStage = (of: { seed: number; start: number }) => Promise<Stage>
 
-/** Between two looks at all that is on record. */
+/** The steps between two comparisons of the whole record. */
 const STEPS_BETWEEN_RECORDS = 5
 
 export type LifeOptions = {
-  /** Null for as many as its world has. */
+  /** Null for the number of its world. */
   steps: number | null
-  /** Ends it earlier, between two steps. */
+  /** Ends the life earlier, between two steps. */
   isOver?: () => boolean
   open?: OpenStage
 }
@@ -111,7 +111,7 @@ export async function live(
   })
 }
 
-/** How many answers of the API are compared, at least: what hangs may be left out, and what is killed too. */
+/** The least number of API answers that are compared: hanging and killed calls may be left out. */
 function answersTo(action: Action): number {
   switch (action.do) {
     case 'call':
@@ -127,7 +127,7 @@ function answersTo(action: Action): number {
   }
 }
 
-/** Plays a trace again, leaving out what is about things that are not there. Answers what went wrong, or null. */
+/** Replays a trace without the actions about missing things. Answers the failure, or null. */
 export async function replay(
   seed: number,
   trace: readonly Action[],
@@ -175,7 +175,7 @@ export async function actOn(host: Host, state: State, action: Action): Promise<v
   })
 }
 
-/** Does nothing about what is not there, in a trace that was cut down. */
+/** Ignores actions about missing things, in a trace that was cut down. */
 export async function resolvable(work: () => Promise<void>): Promise<void> {
   try {
     await work()
@@ -184,7 +184,7 @@ export async function resolvable(work: () => Promise<void>): Promise<void> {
   }
 }
 
-/** The rules that hold at every moment, and now and then every row. */
+/** Checks the rules that hold at every moment, and now and then every row. */
 export async function look(host: Host, state: State, isWhole: boolean): Promise<void> {
   const fault = await host.firstFault()
   if (fault) throw new Difference(`check finds ${fault}`)
@@ -195,7 +195,7 @@ export async function look(host: Host, state: State, isWhole: boolean): Promise<
 }
 
 /**
- * The data themselves refuse what the program must never do: a second line of defence, tried at the end of each life.
+ * The data themselves refuse writes that the program must never make: a second defence, tested at the end of each life.
  */
 async function probe(host: Host): Promise<void> {
   const taken = await host.firstTaken()
@@ -215,10 +215,10 @@ async function staged<T>(
   }
 }
 
-// What only the program knows until it has said so, and the model has to take from it: ids, numbers, and the order of
-// what was done at the same moment.
+// Facts that only the program knows until it has reported them, and that the model takes from it: ids, numbers, and the
+// order of simultaneous calls.
 
-/** Only the program knows the ids of what it fired: from now on the model does too. */
+/** Teaches the model the ids of fired executions, which only the program knows. */
 export function learnIds(
   state: State,
   { before, fired }: { before: number; fired: PassSeen['fired'] },
@@ -235,7 +235,7 @@ export function learnIds(
   }
 }
 
-/** The same of reports that were kept. Their numbers increase; what was undone may leave a gap. */
+/** Teaches it the numbers of stored reports. They increase; a rollback may leave a gap. */
 export function learnNumbers(
   state: State,
   { before, late }: { before: number; late: readonly LateSeen[] },
@@ -257,7 +257,7 @@ function setNumber(state: State, late: Late, number: number): void {
   state.lateNumbers = Math.max(state.lateNumbers, number)
 }
 
-/** The order in which calls of different tenants were done, as far as it matters: whatever was numbered tells. */
+/** The order in which calls of different tenants were done, as far as it matters: the assigned numbers show it. */
 function orderOf(state: State, calls: readonly Call[], { planned, late }: News): number[] {
   const tenants = calls.map(({ key }) => state.keys.get(key)?.tenant.name ?? '')
   const planning = planned.map(({ tenant }) => tenant)
@@ -282,9 +282,9 @@ function isPlannedInReverse([a, b]: readonly [Call, Call], { planned }: News): b
   return rank(b) >= 0 && rank(a) > rank(b)
 }
 
-// Holds what the program did against what the model says: any difference is a failure of one of the two.
+// Compares the program's behaviour with the model's: any difference is a failure of one of the two.
 
-/** With both sides of it. */
+/** A difference with both sides of it. */
 const differ = (what: string, expected: unknown, seen: unknown): Difference =>
   new Difference(`${what}\n  model:   ${show(expected)}\n  program: ${show(seen)}`)
 
@@ -292,8 +292,8 @@ const show = (value: unknown): string =>
   JSON.stringify(value, (_, part) => (typeof part === 'bigint' ? String(part) : part))
 
 /**
- * Takes an action into the model, and throws a Difference where the program did otherwise. Answers in which order calls
- * at the same moment were done. `readRecord` is asked where their answers alone do not tell.
+ * Applies an action to the model, and throws a Difference where the program behaved otherwise. Answers the order in
+ * which simultaneous calls were done. `readRecord` is called where their answers alone do not show it.
  */
 export async function judge(
   state: State,
@@ -371,14 +371,14 @@ function judgeOne(state: State, action: One, seen: Seen): void {
   }
 }
 
-/** Back to what the backup has; time, what was bought, who was erased and what was stopped do not go back. */
+/** Restores the backup; the time, the purchases, the erasures and the stops are not undone. */
 function restore(state: State): void {
   const { clock, saved, venues, restores, erasures, partners, tenants, keys } = state
   if (!saved) throw new Error('there is no backup')
   const replaced = [{ partners, tenants, keys }, ...state.replaced]
   const kept = { clock, saved, venues, erasures, restores: restores + 1, frozen: true, replaced }
   Object.assign(state, deserialize(saved), kept)
-  // The command leaves a line of its own, before what it does again.
+  // The command writes an audit entry of its own, before it repeats later changes.
   audit(state)
   eraseAgain(state)
   carryStops(state)
@@ -409,7 +409,7 @@ function judgeCall(state: State, call: Call, pages: readonly Answered[]): void {
   })
 }
 
-/** Of different tenants. */
+/** Judges calls of different tenants. */
 function judgeTogether(state: State, calls: readonly Call[], seen: Seen): number[] {
   const answers = answersOf(seen)
   const before = state.lateNumbers
@@ -422,7 +422,7 @@ function judgeTogether(state: State, calls: readonly Call[], seen: Seen): number
   return order
 }
 
-/** Two calls at once are answered as one after the other, whichever was first. */
+/** Two simultaneous calls are answered as if one came after the other, in either order. */
 async function judgeRace(
   state: State,
   [a, b]: [Call, Call],
@@ -438,7 +438,7 @@ async function judgeRace(
     ofReversed[0] && ofReversed[1] && matches(ofReversed[0], second) && matches(ofReversed[1], first)
   if (!isTurn && !isReversed)
     throw differ(`${a.route} and ${b.route} at once`, [ofTurn, ofReversed], [first, second])
-  // Where both explain the answers, what is on record may tell.
+  // Where both orders explain the answers, the record may show which is right.
   const right = recordOf(reversed)
   const isOnRecord = async () =>
     differenceOf(recordOf(inTurn), right) === null
@@ -460,7 +460,7 @@ function matches(expected: Expected, { status, body, dueRemaining, code, retryAf
   return isLike(expected.body, body)
 }
 
-/** Equal, but for texts that only the program can know. */
+/** Equal, except for texts that only the program can know. */
 function isLike(expected: unknown, seen: unknown): boolean {
   if (typeof expected !== 'object' || expected === null || Array.isArray(expected)) {
     return isDeepStrictEqual(expected, seen)
@@ -503,19 +503,19 @@ function judgePass(state: State, action: Pass, seen: PassSeen): void {
   judgeWakeUps(state, action, { seen, before })
 }
 
-/** What it says would fire is what a pass would fire; the model is left as it was. */
+/** A rehearsal fires what a pass would fire; the model is unchanged. */
 function judgeRehearsal(state: State, price: string | null, seen: Seen): void {
   if (seen.do !== 'rehearse') throw differ('a rehearsal', 'rehearse', seen.do)
-  // It goes by the clock, a pass by what has been reported as well: where these differ it is a guess.
+  // A rehearsal goes by the clock, a pass also by the latest report: where these differ it is a guess.
   if (state.reportedUntil > state.clock) return
-  // While it is frozen too: it says what will fire then.
+  // A frozen database too: the rehearsal shows the tranches after a resume.
   const expected = playPass({ ...structuredClone(state), frozen: false }, { price, told: 'none' })
   const fired = expected.kind === 'passed' ? expected.fired : []
   const lines = fired.map(({ tenant, plan, amount, trigger }) => `${tenant} ${plan} ${amount} ${trigger}`)
   if (!isDeepStrictEqual(lines.sort(), seen.fired.toSorted())) throw differ('a rehearsal', lines, seen.fired)
 }
 
-/** The model's side of a pass, to its end. */
+/** The model's pass, run to its end. */
 function playPass(state: State, told: Pick<Pass, 'price' | 'told'>) {
   const steps = pass(state, observedBy(state, told))
   for (;;) {
@@ -557,7 +557,7 @@ function judgeWakeUps(
   if (!isDeepStrictEqual(woken, seen.woken)) throw differ('how many wake-ups were sent', woken, seen.woken)
 }
 
-/** What is on record in one and not in the other; null when they agree. */
+/** The lines that only one of the two records has; null when they agree. */
 export function differenceOf(model: Lines, program: Lines): string | null {
   const lines: string[] = []
   const records: string[] = []

@@ -1,11 +1,11 @@
-// What the program was seen to do: plain JSON, so that it can come from another process.
+// The program's behaviour as observed: plain JSON, so that it can come from another process.
 
 /** An answer of the API. */
 export type Answered = {
   status: number
   body: unknown
   dueRemaining: string | null
-  /** Why it was refused, and after how many seconds to ask again. */
+  /** The code of its refusal, and after how many seconds to ask again. */
   code: string | null
   retryAfter: string | null
 }
@@ -21,41 +21,41 @@ export type FiredSeen = {
 
 export type PassSeen = {
   meanwhile: Answered[]
-  /** What the pass said of itself; null for one that was refused. */
+  /** The pass's own report; null for a refused one. */
   report: Record<string, unknown> | null
-  /** The code that it was refused with. */
+  /** The code of its refusal. */
   refused: string | null
   fired: FiredSeen[]
   woken: { sent: number; failed: number } | null
   /** The wake-ups in the order they were sent, as they were on the wire. */
   payloads: { tenant: string; body: unknown }[]
   hanging: Answered | null
-  /** What a second pass said that began while this one was under way. */
+  /** The outcome of a second pass that began while this one was running. */
   overlap: 'skipped' | 'ran' | null
 }
 
-/** A report that was refused and kept, by its number, and the id of its execution. */
+/** A refused report that was stored, by its number, and the id of its execution. */
 export type LateSeen = { number: number; of: string }
 
-/** What was numbered, in the order of its numbers: new plans, and reports that were kept. */
+/** Newly numbered objects, in the order of their numbers: plans, and stored reports. */
 export type News = { planned: readonly { tenant: string; plan: string }[]; late: readonly LateSeen[] }
 export const NO_NEWS: News = { planned: [], late: [] }
 
-/** What is said to who credits an invoice: how much volume its corrections have taken from which later month. */
+/** The warning to a clerk who credits an invoice: the volume that its corrections took from each later month. */
 export type CreditSeen = { refused: string | null; lowered: [month: string, usd: string][] | null }
 
 export type Seen =
   | { do: 'call'; pages: Answered[]; news: News }
   | { do: 'together'; answers: Answered[]; news: News }
   | { do: 'pass'; pass: PassSeen }
-  /** `fired` is what a lever has booked. */
+  /** `fired` has the executions that a lever booked. */
   | { do: 'lever'; refused: string | null; fired: FiredSeen[] }
   | { do: 'credit'; credited: CreditSeen }
   | { do: 'export'; text: string }
   | { do: 'clock' | 'backup' | 'restore' | 'freeze' | 'resume' }
   | { do: 'rehearse'; fired: string[] }
 
-/** All that is on record, in words of the contract: what the model's state must look like too. */
+/** The whole record, in words of the contract: the model's state must look the same. */
 const RECORDS = [
   'partners',
   'keys',
@@ -81,5 +81,5 @@ export const emptyRecord = (): Lines =>
 /** A line of a record. */
 export const line = (...cells: (string | number | bigint | boolean | null)[]): string => cells.join(' | ')
 
-/** What a simulation fails with: the program and the model disagree, or the model with itself. */
+/** The failure of a simulation: the program and the model disagree, or the model with itself. */
 export class Difference extends Error {}

@@ -1,9 +1,9 @@
-// What `npm run simulate` is asked for.
+// The options of `npm run simulate`.
 
 import { Option } from 'commander'
 import { minutes, runner, seedOption, wholeFrom } from '../support/runner.ts'
 
-/** One life in so many is one of crashes: each kill costs the start of a process. */
+/** A single life in so many is one of crashes: each kill costs the start of a process. */
 export const LIVES_PER_CRASHING = 12
 
 const STORES = ['sqlite', 'postgres', 'both'] as const
@@ -19,7 +19,7 @@ type Options = {
   steps: number | null
 }
 
-/** Throws a CommanderError that says what is wrong. */
+/** Throws a CommanderError that names the mistake. */
 export function optionsOf(args: readonly string[]): Options {
   const command = runner('simulate', 'Lives whole lives of a service and holds each answer against a model.')
     .option('--minutes <n>', 'how long', minutes, 1)
@@ -37,7 +37,7 @@ export function optionsOf(args: readonly string[]): Options {
   const asked = command.parse(args, { from: 'user' }).opts()
   const seed: number | null = asked.seed ?? null
   const store: StoreName = asked.store
-  // Two stores whose processes are killed would be left at different places.
+  // Two stores whose processes are killed would stop at different places.
   if (store === 'both' && asked.crashes)
     command.error('--crashes goes with one store: both of them live without.')
   return {
@@ -51,8 +51,8 @@ export function optionsOf(args: readonly string[]): Options {
 }
 
 // The lives that every run begins with, so that runs of one program can be compared. A seed is the same life only as
-// long as the player draws the same: with any new draw it becomes another one, and what it once found is found again by
-// chance alone. What must stay found is planted as a bug (test/mutants/bugs/), or is a test of its own.
+// long as the player draws the same: any new draw changes the life, which then repeats an old finding only by chance. A
+// bug that must stay found is planted (test/mutants/bugs/), or has a test of its own.
 
 export type Life = { seed: number; isCrashing: boolean }
 
@@ -68,7 +68,7 @@ export const SHORT_CRASHING_LIFE = { ...crashing(12), steps: 5 }
 export const SHORT_LIFE_ON_BOTH = { seed: 5, steps: 20 }
 export const SHORT_CRASHING_LIFE_ON_A_SERVER = { seed: 103, steps: 2 }
 
-/** Each with something in it that this product once did wrong, when the life was first lived. */
+/** Lives that showed an error of this product when they were first lived. */
 const TELLING = [
   // A month of corrections that reached no tier was charged by one that is for overrides.
   whole(206),
@@ -77,7 +77,7 @@ const TELLING = [
   whole(2),
   // The report of a purchase on a pending execution was dropped.
   whole(5),
-  // The same plan had the same keys after a reset of its sandbox; test and live still have, at one venue.
+  // A plan had its old keys again after a reset of its sandbox; test and live still share keys, at one venue.
   whole(22),
   whole(200),
 ]

@@ -1,4 +1,4 @@
-// The shrinker: what it leaves of a trace goes wrong as the whole trace did, and in no other way.
+// The shrinker: the shortened trace fails as the whole trace did, and in no other way.
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
@@ -27,7 +27,7 @@ const USER: Action = {
 }
 const HOOK: Action = { do: 'call', key: 'k1', route: 'hook', url: 'https://partner.example/1' }
 
-/** The program as it is, and a model that errs in the user, and in the webhook. */
+/** The unchanged program, and a model with an error about the user and one about the webhook. */
 const erring: OpenStage = async (of) => {
   const stage = await inThisProcess(null)(of)
   return {

@@ -1,4 +1,4 @@
-// npm run simulate: lives seeds until time is up, in as many processes as the machine has cores, and prints what fails.
+// npm run simulate: lives seeds until time is up, in as many processes as the machine has cores; prints the failures.
 
 import { fork } from 'node:child_process'
 import { randomInt } from 'node:crypto'
@@ -17,7 +17,7 @@ const complain = (text: string) => process.stderr.write(`${text}\n`)
 const options = optionsOrExit(optionsOf)
 // The server's folder lies there too.
 process.env.TMPDIR = scratch()
-// One for all workers. It ends with this process.
+// A single server for all workers. It ends with this process.
 const server = options.store === 'sqlite' ? null : (await ourServer()).url('postgres')
 const workers = options.seed === null ? availableParallelism() : 1
 const total = { lives: 0, answers: 0, partnerDays: 0, executions: 0, trades: 0 }
@@ -35,7 +35,7 @@ await Promise.all(Array.from({ length: workers }, employ))
 report()
 process.exitCode = failed ? 1 : 0
 
-/** The next life to be lived, or null when there is none. */
+/** The next life, or null when there is none. */
 function nextTask(): Task | null {
   const { seed: only, minutes, crashes, shrinks, steps, store } = options
   const msLeft = only === null ? begun + minutes * 60_000 - performance.now() : Number.POSITIVE_INFINITY

@@ -1,4 +1,4 @@
-// Lives on a PostgreSQL server: what it says is what SQLite says, and what was answered is there after every crash.
+// Lives on a PostgreSQL server: its answers equal SQLite's, and every answered write is stored after every crash.
 
 import assert from 'node:assert/strict'
 import { randomInt } from 'node:crypto'

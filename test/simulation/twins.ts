@@ -1,5 +1,5 @@
-// A life on both stores at once: PostgreSQL is asked first, SQLite then does the same in the order that came of it, and
-// both must have said the same, byte for byte.
+// A life on both stores at once: PostgreSQL is called first, SQLite then does the same in the resulting order, and both
+// must have answered the same, byte for byte.
 
 import { isDeepStrictEqual } from 'node:util'
 import { REPORTS } from '../../src/billing/columns.ts'
@@ -13,7 +13,7 @@ import { accessTo, makePlace } from './system/place.ts'
 import { exportText } from './system/record.ts'
 import { type Host, hostHere } from './system/system.ts'
 
-/** What each store has taken of the time, in milliseconds. */
+/** The time that each store has taken, in milliseconds. */
 export type StoreTimes = { sqlite: number; postgres: number }
 export const noTimes = (): StoreTimes => ({ sqlite: 0, postgres: 0 })
 
@@ -58,10 +58,10 @@ export const onBoth =
 const inOrder = (deed: Deed, order: readonly number[] | null): Deed =>
   deed.do === 'together' && order ? { ...deed, order } : deed
 
-/** Without what is not an answer: numbers may have gaps. */
+/** The answers without the news: numbers may have gaps. */
 const said = (seen: Seen): Seen => ('news' in seen ? { ...seen, news: NO_NEWS } : seen)
 
-/** Asked of one after the other; what they answer must be the same. */
+/** Calls one after the other; their answers must be equal. */
 function both(postgres: Host, sqlite: Host): Host {
   const alike = async <T>(what: string, ask: (host: Host) => Promise<T>): Promise<T> => {
     const [here, there] = [await ask(postgres), await ask(sqlite)]
@@ -90,7 +90,7 @@ const ranked = (record: Lines): Lines => ({
     .map((parts, rank) => `${rank + 1}${parts?.[2]}`),
 })
 
-/** A deed at the first store as it is done at the second: a late fill is named by its number, which may differ. */
+/** A deed for the second store, as done at the first: a late fill is named by its number, which may differ. */
 async function renumbered(deed: Deed, first: Store, second: Store): Promise<Deed> {
   if (deed.do !== 'lever' || !('number' in deed)) return deed
   const { number } = deed
@@ -104,7 +104,7 @@ function refuseDifference(what: string, postgres: unknown, sqlite: unknown): voi
   throw new Difference(`the stores differ in ${what}\n${firstDifference(show(postgres), show(sqlite))}`)
 }
 
-/** So much around the first difference. */
+/** The number of characters shown around the first difference. */
 const AROUND = 200
 
 function firstDifference(postgres: string, sqlite: string): string {
@@ -116,7 +116,7 @@ function firstDifference(postgres: string, sqlite: string): string {
 
 const show = (value: unknown): string => (typeof value === 'string' ? value : JSON.stringify(value))
 
-/** The same host, the time it takes added up. */
+/** The host, with its time added up. */
 function timed(host: Host, times: StoreTimes, store: keyof StoreTimes): Host {
   const taking =
     <Given extends unknown[], T>(work: (...given: Given) => Promise<T>) =>

@@ -11,10 +11,10 @@ export type Task = {
   steps: number | null
   isCrashing: boolean
   shrinks: boolean
-  /** How long it may take, in milliseconds: what is left of the run. */
+  /** The time it may take, in milliseconds: the rest of the run. */
   msLeft: number
   store: StoreName
-  /** The address of a server for databases, if the store asks for one. */
+  /** The address of a server for databases, if the store requires one. */
   server: string | null
 }
 export type Finished =

@@ -1,4 +1,4 @@
-// What --db names: an address that cannot be used is refused for what is wrong with it.
+// Addresses of --db: an unusable one is refused with the reason.
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'

@@ -1,4 +1,4 @@
-// Backups and restores as processes: whole or not at all, whatever goes on meanwhile and however they end.
+// Backups and restores as processes: whole or not at all, whatever runs meanwhile and however they end.
 
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
@@ -47,7 +47,7 @@ suite('backup', { concurrency: 3 }, () => {
         [],
       )
       assert.ok(answered().length > before.length, 'the writers went on')
-      // One consistent moment: of what each process wrote in order, a beginning without gaps.
+      // A consistent moment: of each process's ordered writes, a beginning without gaps.
       for (const name of ['a', 'b']) {
         const own = [...users].filter((user) => user.startsWith(`${name}-`))
         assert.deepEqual(
@@ -84,7 +84,7 @@ suite('backup', { concurrency: 3 }, () => {
     const file = await filled(t)
     const [pipe, device] = ['pipe', 'device'].map((name) => join(dirname(file), name)) as [string, string]
     execFileSync('mkfifo', [pipe])
-    // Of the kind of /dev/stdout. The device itself would be lost to the machine if this failed.
+    // A link like /dev/stdout. The device itself would be lost to the machine if this failed.
     symlinkSync('/dev/null', device)
     for (const place of [pipe, device])
       for (const force of [[], ['--force']]) {
@@ -116,7 +116,7 @@ suite('backup', { concurrency: 3 }, () => {
   test('a kill in the middle leaves no file under the name', async (t) => {
     const file = await filled(t)
     const copy = backup(file)
-    // Killed at the last moment before the copy would get its name: when it is about to be forced to disk.
+    // Killed at the last moment before the copy gets its name: when it is about to be synced.
     const kill = `import fs from 'node:fs'; import { syncBuiltinESMExports } from 'node:module';
       fs.fsyncSync = () => process.kill(process.pid, 'SIGKILL'); syncBuiltinESMExports()`
     const [node, ...rest] = SOURCE
@@ -136,7 +136,7 @@ suite('backup', { concurrency: 3 }, () => {
     const file = await filled(t)
     fatten(file)
     const command = [...PROGRAM, '--db', file, 'backup', backup(file)].map((word) => `'${word}'`).join(' ')
-    // A limit on the size of files takes the place of a full disk: blocks of 512 or 1024 bytes, far less than the copy.
+    // A limit on the size of files simulates a full disk: blocks of 512 or 1024 bytes, far less than the copy.
     const { code, err } = await finish(t, ['-c', `ulimit -f 4000; exec ${command}`], {
       cwd: dirname(file),
       program: ['/bin/sh'],
@@ -163,7 +163,7 @@ suite('backup', { concurrency: 3 }, () => {
   })
 })
 
-// A restore verifies first, takes nothing from anybody who has the database open, and loses neither file.
+// A restore verifies first, never replaces an open database, and loses neither file.
 
 /** A database, and a copy of it in another folder from before user u2. */
 async function withCopy(t: TestContext): Promise<{ file: string; copy: string }> {
@@ -174,7 +174,7 @@ async function withCopy(t: TestContext): Promise<{ file: string; copy: string }>
   return { file, copy }
 }
 
-/** As the program would have written it. */
+/** Writes the address as the program would have. */
 function setEmail(file: string, address: string): void {
   const db = new SQLite(file)
   db.prepare('update users set email = ?').run(address)
@@ -300,13 +300,13 @@ suite('restore', { concurrency: 3 }, () => {
       const { file, copy } = await withCopy(t)
       await killedWithLog(t, file, 'killed@example.com')
       const log = readFileSync(`${file}-wal`)
-      // The log alone would make the damaged page whole again: it is the header that SQLite looks at first.
+      // The log alone would repair the damaged page: SQLite looks at the header first.
       if (how === 'lost') renameSync(file, join(dirname(copy), 'lost.db'))
       else writeFileSync(file, 'damaged '.repeat(64), { flag: 'r+' })
       writeFileSync(`${file}-shm`, '')
       const { code, err } = await trancheHere(file, 'restore', copy)
       assert.equal(code, 0)
-      // What it would tell of the time since the copy is lost, and that is said.
+      // Its records of the time since the copy are lost, and the output says so.
       assert.match(err, how === 'lost' ? /^$/ : /^warning: not read: partner_disabled, .*\n$/)
       assert.equal(email(file), null)
       assert.deepEqual(await soundUsers(t, file), ['u1'])
@@ -383,7 +383,7 @@ suite('restore', { concurrency: 3 }, () => {
       }
       assert.equal((await trancheHere(file, 'restore', copy)).code, 0)
       for (const name of [file, ...kept(file)]) assert.deepEqual(rights(name), [65_534, 65_533, 0o640], name)
-      // What root's commands lay beside it, the service opens as well.
+      // The service opens the files that root's commands create beside it.
       assert.equal((await trancheHere(file, 'resume', '--yes')).code, 0)
       assert.equal((await trancheHere(file, 'tick', '--price', '60000')).code, 0)
       for (const name of readdirSync(dirname(file)).filter((name) => /-(tick|wal|shm)$/.test(name)))
@@ -396,7 +396,7 @@ suite('restore', { concurrency: 3 }, () => {
 
   test('a process that had the file open when it gave way cannot write to what is no longer there', async (t) => {
     const { file, copy } = await withCopy(t)
-    // Opened and not yet in use: such a one holds no lock that could be seen.
+    // Opened and not yet in use: such a connection holds no visible lock.
     const early = new SQLite(file)
     t.after(() => early.close())
     assert.equal((await tranche(t, file, 'restore', copy)).code, 0)
@@ -406,7 +406,7 @@ suite('restore', { concurrency: 3 }, () => {
   })
 })
 
-/** Lets a process die with a change in the write-ahead log that is not in the file yet. */
+/** Lets a process die with a change that is only in the write-ahead log. */
 async function killedWithLog(t: TestContext, file: string, address: string): Promise<void> {
   const idle = act(t, 'idle', file)
   await idle.prints('open')

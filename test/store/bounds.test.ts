@@ -34,7 +34,7 @@ const BOUNDS: [table: string, check: RegExp, bounds: (bigint | number)[]][] = [
   ['sandboxes', /offset_ms between 0 and (\d+)/, [SANDBOX_UNTIL]],
 ]
 
-/** The words that a column may hold. */
+/** The words that a column may contain. */
 const LISTS: [table: string, column: string, words: readonly string[]][] = [
   ['tenants', 'environment', ENVIRONMENTS],
   ['plans', 'frequency', FREQUENCIES],
@@ -75,7 +75,7 @@ test('each check on a server has the bounds and the words of core', () => {
   const migrations = readdirSync(folder)
     .sort()
     .map((name) => readFileSync(join(folder, name), 'utf8'))
-  // The newest first: a check that a migration words anew is found before the one it replaces.
+  // The newest first: a check that a migration rewords is found before the one it replaces.
   const statements =
     migrations
       .join('\n')

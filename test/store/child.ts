@@ -1,4 +1,4 @@
-// A second process for the tests of locks: does one thing to a database and says on stdout how far it is.
+// A second process for the tests of locks: does one thing to a database and reports its progress on stdout.
 
 import { once } from 'node:events'
 import { writeSync } from 'node:fs'
@@ -58,7 +58,7 @@ const VERBS: Record<string, () => Promise<void>> = {
     say(JSON.stringify({ confirmed }))
   },
 
-  /** Links one user after the other and says each once it is stored, until stdin ends. */
+  /** Links one user after the other and reports each once it is stored, until stdin ends. */
   async write() {
     const store = await open()
     const tenant = await store.findTenant('acme', 'test')

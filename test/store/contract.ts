@@ -1,4 +1,4 @@
-// What every store must do, whatever keeps it. A new backend runs this with one line.
+// The contract of every store, whatever its database. A new backend runs this with one line.
 
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
@@ -57,7 +57,7 @@ const PARTS: Record<string, Contract> = {
   'a frozen database': frozenContract,
 }
 
-/** Parts in which rows are damaged, or written as no service would. After every other promise, the ledger is sound. */
+/** Parts in which rows are damaged, or written as no service would. After every other test, the ledger is sound. */
 const UNSOUND = [
   'what there is once',
   'monitoring and the check',

@@ -1,4 +1,4 @@
-// What the tests of backup, restore and upgrade share: databases worth copying, and looks at what became of them.
+// Helpers for the tests of backup, restore and upgrade: databases worth copying, and checks of their copies.
 
 import assert from 'node:assert/strict'
 import { copyFileSync, readdirSync, statSync } from 'node:fs'
@@ -32,7 +32,7 @@ async function makeFilled(): Promise<string> {
   return file
 }
 
-/** Makes a database so large that copying it takes its time. */
+/** Makes a database so large that copying it is slow. */
 export function fatten(file: string): void {
   const db = new SQLite(file)
   db.exec(`with recursive n(i) as (select 1 union all select i + 1 from n where i < 4000)
@@ -43,7 +43,7 @@ export function fatten(file: string): void {
 /** Runs a command line on a database, in this process. */
 export const trancheHere = (file: string, ...argv: string[]) => runHere(['--db', file, ...argv], { machine })
 
-/** What lies in the folder of a file, without what SQLite keeps beside an open one. */
+/** The files in the folder of a file, without those of SQLite beside an open one. */
 export const beside = (file: string): string[] =>
   readdirSync(dirname(file))
     .filter((name) => !/-(wal|shm|tick|owner)$/.test(name))
@@ -66,7 +66,7 @@ export async function soundUsers(t: TestContext, copy: string): Promise<string[]
   return users.map(({ partnerUserId }) => partnerUserId)
 }
 
-/** Runs SQL on the file behind the program's back. */
+/** Runs SQL on the file, past the program. */
 export function tamper(file: string, sql: string): void {
   const db = new SQLite(file)
   db.exec(sql)

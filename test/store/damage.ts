@@ -1,4 +1,4 @@
-// What a disk does to a row: changed in the data itself, past the store and its digests.
+// Damage to a row, as by a disk: changed in the data itself, past the store and its digests.
 
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -12,7 +12,7 @@ export async function damage(place: string, sql: string): Promise<void> {
   await damageAt(existsSync(note) ? readFileSync(note, 'utf8') : join(place, 'tranche.db'), sql)
 }
 
-/** The same for what --db names. */
+/** Runs it on the database that --db names. */
 export async function damageAt(address: string, sql: string): Promise<void> {
   if (!address.startsWith('postgres')) {
     const db = new SQLite(address)
@@ -26,7 +26,7 @@ export async function damageAt(address: string, sql: string): Promise<void> {
   await client.end()
 }
 
-/** Makes `count` executions more of what there is one of. */
+/** Makes `count` more executions from an existing one. */
 export async function multiplyExecutions(address: string, count: number): Promise<void> {
   const columns = columnsToAdd('executions')
   const made: Record<string, string> = {

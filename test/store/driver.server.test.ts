@@ -1,4 +1,4 @@
-// What a server promises to the transactions that both stores share, and its own statements held against core.
+// The promises of a server to the transactions that both stores share, and its own statements compared with core.
 
 import { join } from 'node:path'
 import { test } from 'node:test'
@@ -22,7 +22,7 @@ const open: OpenBase = async (t) => {
 
 for (const [promise, prove] of Object.entries(stepPromises)) test(promise, (t) => prove(t, open))
 
-// What the statements of PostgreSQL's ledger do to rows, held against core.
+// The effect of the PostgreSQL ledger's statements on rows, compared with core.
 
 test('cancelling a set of plans is cancelling each of their open executions', async (t) => {
   const url = await ownDatabase(join(temporaryFolder(t), 'cancel-open'))

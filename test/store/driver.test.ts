@@ -1,4 +1,4 @@
-// What a file promises to the transactions that both stores share, and its own statements held against core.
+// The promises of a file to the transactions that both stores share, and its own statements compared with core.
 
 import { join } from 'node:path'
 import { test } from 'node:test'

@@ -1,5 +1,4 @@
-// What is particular to the SQLite file: where it may be, how it is opened, kept private, brought up to the schema,
-// and refused.
+// Features of the SQLite file: where it may be, how it is opened, kept private, migrated, and refused.
 
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
@@ -35,14 +34,14 @@ const open = (file: string, create = true) => openStore(file, { clock, create })
 const fileIn = (t: TestContext) => join(temporaryFolder(t), 'tranche.db')
 const mode = (file: string) => statSync(file).mode & 0o777
 
-/** Runs SQL on the file behind the program's back. */
+/** Runs SQL on the file, past the program. */
 function tamper(file: string, sql: string): void {
   const db = new SQLite(file)
   db.exec(sql)
   db.close()
 }
 
-/** A database with something in it, closed. */
+/** A database with some rows, closed. */
 async function filled(t: TestContext): Promise<string> {
   const file = fileIn(t)
   const world = await openWorld(t, async (_, now) => openStore(file, { clock: now, create: true }))
@@ -134,7 +133,7 @@ test('an upgrade takes the volume of tiers that none has ever led to, and leaves
     ['vip', '2026-01', null],
     ['gold', '2026-02', 500n],
   ])
-  // Here a month of little volume led to it, and still does.
+  // Here a month of little volume reached it, and still does.
   assert.deepEqual(await upgraded(["'vip', '2026-01', 0", "'starter', '2026-02', 500"]), [
     ...shipped,
     ['vip', '2026-01', 0n],
@@ -252,9 +251,9 @@ test('a full disk fails the write, leaves nothing of it, and the next one works'
   const [small, big] = outcomes
   assert.equal(big?.status, 'rejected')
   assert.match(String((big as PromiseRejectedResult).reason), /full/)
-  // Whatever was answered is there, and what was refused is not.
+  // Every answered write is there, and no refused one is.
   assert.equal(count(), 1 + outcomes.filter(({ status }) => status === 'fulfilled').length)
-  // What SQLite undid with it is told so; what came after had a commit of its own.
+  // The write that SQLite rolled back with it is rejected; later ones had a commit of their own.
   assert.equal(small?.status, 'rejected')
   assert.equal(db.inTransaction, false)
 
@@ -267,7 +266,7 @@ test('a full disk fails the write, leaves nothing of it, and the next one works'
 
 // A database belongs on a disk of its own machine.
 
-// The type as statfs(2) tells it; some builds of Node give the ones above 2^31 as negative numbers.
+// The type as statfs(2) reports it; some builds of Node give types above 2^31 as negative numbers.
 for (const [name, type] of [
   ['NFS', 0x6969],
   ['CIFS', 0xff534d42],
@@ -302,7 +301,7 @@ test('behind a link it is the place of the file itself that counts', (t) => {
   assert.throws(() => refuseNetworkFile(join(folder, 'tranche.db'), typeOf), problem('usage'))
 })
 
-// What a probe of the database knows of larger writes that the disk had no room for.
+// Probes of the database after larger writes that the disk had no room for.
 
 test('a probe fails after a write that was too large for the disk, until one succeeds', async (t) => {
   const file = join(temporaryFolder(t), 'tranche.db')

@@ -1,4 +1,4 @@
-// A database as the first release left it, made from one of the present.
+// A database as the first release left it, made from a current one.
 
 import SQLite from 'better-sqlite3'
 import { readMigrations } from '../../src/resources.ts'
@@ -7,7 +7,7 @@ const [first] = readMigrations('sqlite')
 /** The name of the first migration. */
 export const FIRST = first?.name ?? ''
 
-/** Makes `file`: the first migration alone, and the rows that `present` has in the tables there were then. */
+/** Makes `file`: the first migration alone, and the rows of `present` in the tables of that time. */
 export function firstSchemaOf(present: string, file: string): void {
   const db = new SQLite(file)
   db.pragma('foreign_keys = off')

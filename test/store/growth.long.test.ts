@@ -1,4 +1,4 @@
-// How much of the disk a partner can take with one call, whatever it sends.
+// The disk space that a partner can take with one call, whatever it sends.
 
 import assert from 'node:assert/strict'
 import { statSync } from 'node:fs'
@@ -17,7 +17,7 @@ import { AUDIT, failed, filled, firstTranche, link, openWorld, report, sendPlan,
 const KIB = 1024
 const CONFIRMATIONS = 1_000
 const CALLS = 200
-/** The longest id there is, in characters that take the most bytes. */
+/** The longest possible id, in characters that take the most bytes. */
 const longest = (n: number): string => [...`${n}:${'𝓐'.repeat(255)}`].slice(0, 255).join('')
 
 async function worldOnDisk(t: TestContext) {

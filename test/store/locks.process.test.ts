@@ -1,4 +1,4 @@
-// Several real processes on one file: nobody freezes, nothing fires twice, and a process that dies leaves no trace.
+// Several real processes on one file: none hangs, nothing fires twice, and a process that dies leaves no trace.
 
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
@@ -21,7 +21,7 @@ const PLANS = 40
 /** A pass by the program itself, run to its end. */
 const passOnce = (t: TestContext, file: string) => tranche(t, file, '--json', 'tick', '--price', '60000')
 
-/** A database with so many plans that are due now. */
+/** A database with so many due plans. */
 async function withPlans(t: TestContext, plans = PLANS): Promise<{ file: string; store: Store }> {
   const file = join(temporaryFolder(t), 'tranche.db')
   const store = await openStore(file, { clock: machine.clock, create: true })
@@ -36,7 +36,7 @@ async function withPlans(t: TestContext, plans = PLANS): Promise<{ file: string;
 
 const SLOWLY_MS = 20
 
-/** Keeps this thread from everything else, as work would, but leaves the processor to the other processes. */
+/** Blocks this thread, as work would, but leaves the processor to the other processes. */
 function blockLoop(ms: number): void {
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms)
 }
@@ -140,7 +140,7 @@ test('a process that writes without a break leaves the lock to an operator', asy
   const acme = await store.findTenant('acme', 'test')
   assert.ok(acme)
   let round = 0
-  /** How many writes go before the one of an operator that has started: it opens the file and writes one row. */
+  /** The number of writes before that of a started operator's command: it opens the file and writes one row. */
   const before = async (): Promise<number> => {
     const name = `operator-${round++}`
     const operator = act(t, 'create', file, name)
@@ -156,7 +156,7 @@ test('a process that writes without a break leaves the lock to an operator', asy
     assert.ok(await store.findPartner(name))
     return writes
   }
-  // A second and a half of them, and the 75 that were asked for when it was done.
+  // A second and a half of them, and the 75 already queued when it was done.
   const isSoon = (writes: number): boolean => writes <= 75 + 75
   const writes = await measure(before, isSoon)
   assert.ok(isSoon(writes), `${writes} writes went first`)
@@ -171,7 +171,7 @@ test('two processes that both write without a break take turns of a few commits'
     const name = `round-${round++}`
     const other = act(t, 'write', file, name)
     await other.prints(`${name}-0`)
-    // What a process that is as busy, and writes nothing, costs the other one on this machine.
+    // The delay that an equally busy process causes on this machine without writing.
     const beside = await longestWait(other, async () => {
       for (let n = 0; n < 20; n++) {
         blockLoop(SLOWLY_MS)
@@ -191,7 +191,7 @@ test('two processes that both write without a break take turns of a few commits'
   assert.ok(isFair(seen), `the other one waited ${seen.behind} ms, ${seen.beside} ms beside no writes`)
 })
 
-/** The longest time for which a process that says each of its writes said nothing, while `work` went on. */
+/** The longest silence of a process that reports each of its writes, while `work` runs. */
 async function longestWait({ out }: Started, work: () => Promise<unknown>): Promise<number> {
   let [longest, last, seen] = [0, performance.now(), out().length]
   const watch = setInterval(() => {

@@ -1,5 +1,4 @@
-// A process that has a database open while another program, of a later version, migrates it: it writes nothing more,
-// and says why.
+// A process that has a database open while a later version of the program migrates it: it stops writing, and says why.
 
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
@@ -70,7 +69,7 @@ for (const kind of ['a file', 'a server'] as const)
     await past(LATER)
     const before = await past('select * from executions')
     await assert.rejects(poll(store, acme), isRefused)
-    // What one call was refused, the next one is.
+    // After one refused call, the next one is refused too.
     await assert.rejects(store.listPartners(), isRefused)
     await assert.rejects(store.readScheduler(), isRefused)
     await assert.rejects(store.probeWrite(), isRefused)
@@ -78,13 +77,13 @@ for (const kind of ['a file', 'a server'] as const)
     await assert.rejects(setUser(store, acme, 'u1', 'disabled'), isRefused)
     await assert.rejects(store.resetSandbox(acme, AUDIT), isRefused)
     await assert.rejects(tick(world, '60000'), isRefused)
-    // Many at once share a commit: each of them is told.
+    // Many at once share a commit: each of them is refused.
     const many = Array.from({ length: 20 }, (_, n) => setUser(store, acme, `u${n}`, 'disabled'))
     for (const { status, reason } of (await Promise.allSettled(many)) as PromiseRejectedResult[])
       assert.ok(status === 'rejected' && isRefused(reason))
     assert.deepEqual(await past('select * from executions'), before)
 
-    // It goes on where the later version is gone again.
+    // It continues once the later version is gone again.
     await past("delete from migrations where name = '9999_later.sql'")
     assert.equal((await poll(store, acme)).length, 1)
   })

@@ -1,5 +1,5 @@
-// What is known of a person goes when that user is erased: each text of a user's rows is marked as personal, or named
-// here with the reason that it stays.
+// Personal data are deleted when that user is erased: each text of a user's rows is marked as personal, or named here
+// with the reason why it stays.
 
 import assert from 'node:assert/strict'
 import { join } from 'node:path'

@@ -1,4 +1,4 @@
-// The list of plans that a pass looks at, with more plans in it than JavaScript's sets hold.
+// The list of plans that a pass considers, with more plans in it than JavaScript's sets hold.
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'

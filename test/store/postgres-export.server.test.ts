@@ -1,4 +1,4 @@
-// The same life on both stores leads to the same exports, to the byte.
+// A life played on both stores gives equal exports, to the byte.
 
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
@@ -40,7 +40,7 @@ const STEP_MS = 13 * HOUR_MS
 const STEPS = 110
 const SEED = 15
 
-/** What a partner says of an order: all, part or nothing of it, with fees that have many places. */
+/** A partner's report of an order: all, part or nothing of it, with fees that have many places. */
 function sayOf(chance: Chance, { executionId, amount }: Execution): Report {
   const common = { partnerOrderId: `order ${executionId}`, executedAt: null }
   if (chance.happens(0.15)) return { ...common, status: 'failed', failureReason: chance.pick(NASTY) }
@@ -56,7 +56,7 @@ function sayOf(chance: Chance, { executionId, amount }: Execution): Report {
   }
 }
 
-/** Takes it back in part, as an operator does. */
+/** Corrects it downwards, as an operator does. */
 async function correct(store: Store, { executionId }: Execution): Promise<void> {
   const trade = (await store.findExecution(executionId))?.trade
   if (!trade || !('usdAmount' in trade.report)) return
@@ -70,7 +70,7 @@ async function correct(store: Store, { executionId }: Execution): Promise<void> 
 
 const SERIES: Series = { prefix: 'R-', first: 1, digits: 4 }
 
-/** Issues the month that is over, of all partners, and gives a little of each back. */
+/** Issues all partners' invoices of the past month, and credits a little of each. */
 async function invoice(store: Store, tenants: readonly Tenant[], month: string): Promise<void> {
   await store.fixPeriod(periodOf(month))
   for (const slug of new Set(tenants.map(({ partnerSlug }) => partnerSlug))) {

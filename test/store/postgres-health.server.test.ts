@@ -1,5 +1,5 @@
-// What only a server shows: counts that go on while others write, and what the check finds and warns of on a server
-// of its own.
+// Features of a server: counts that continue while others write, and the check's findings and warnings on a server of
+// its own.
 
 import assert from 'node:assert/strict'
 import { closeSync, existsSync, openSync, writeSync } from 'node:fs'
@@ -48,7 +48,7 @@ test('a count of executions leaves out none that commits late, and counts none t
   await firstTranche({ store, acme, ...world })
   const { executionId } = await store.readMarks()
   assert.ok(executionId)
-  // Another host has taken an id, and takes its time to commit it.
+  // Another host has taken an id, and has not yet committed it.
   const lower = executionId.replace(/.{4}$/, 'ffff')
   let go = () => {}
   const held = new Promise<void>((resolve) => {
@@ -100,7 +100,7 @@ test('the check warns of nothing on a server that never had a standby', async (t
   assert.deepEqual(await store.findWarnings(), [])
 })
 
-// What the check warns of on a server of its own: each thing is really so, on real data, and gone when it is mended.
+// Warnings of the check on a server of its own: each is caused by real data, and gone when it is mended.
 
 const DATABASE = 'postgres'
 const WAIT_MAX_MS = 60_000
@@ -125,7 +125,7 @@ test('the standby is away', async (t) => {
   const name = { cluster_name: 'b' }
   const standby = await startStandby(server, name)
   t.after(standby.stop)
-  // In its own words: what pg_basebackup has written of the primary names none.
+  // Set explicitly: the primary_conninfo that pg_basebackup writes has no application_name.
   await standby.ask(
     `alter system set primary_conninfo = 'host=${server.folder} user=tranche application_name=b'`,
   )
@@ -137,7 +137,7 @@ test('the standby is away', async (t) => {
     'a standby that counts',
     async () => (await server.ask(`select 1 from pg_stat_replication where sync_state = 'sync'`))[0],
   )
-  // A write has waited for it: it is missed from then on.
+  // A write has waited for it: its absence is reported from then on.
   await store.probeWrite()
   assert.deepEqual(await found('standby_away'), [])
   standby.kill('SIGKILL')
@@ -150,7 +150,7 @@ test('the standby is away', async (t) => {
     (await found('standby_away'))[0]?.message ?? '',
     /synchronous_standby_names = b.*no commit ends$/,
   )
-  // A write that waits for it is not one behind a lock.
+  // A write that waits for it does not wait for a lock.
   const { reasons } = await createReadiness()(store)
   assert.equal(reasons.length, 1)
   assert.match(
@@ -169,11 +169,11 @@ test('the standby is away', async (t) => {
   assert.match(guide.out, /synchronous_standby_names/)
   await server.ask(`alter system reset synchronous_standby_names`)
   await server.ask('select pg_reload_conf()')
-  // Nothing waits any more, and one disk is all there is.
+  // Nothing waits any more, and there is only one disk.
   const severities = async () => (await found(row.code)).map(({ severity }) => severity)
   await until(WAIT_MAX_MS, 'writes that end', async () => String(await severities()) === 'ticket')
   if (promtool) assert.deepEqual(firing(t, await metrics(), row), ['TrancheTicket'])
-  // A standby that counts again ends it.
+  // A standby that counts again ends the finding.
   await standby.again()
   await server.ask(`alter system set synchronous_standby_names = 'b'`)
   await server.ask('select pg_reload_conf()')

@@ -1,5 +1,4 @@
-// Months on PostgreSQL: the gate between writers and closers, whatever their clocks show, and calls that keep nobody
-// waiting.
+// Months on PostgreSQL: the gate between writers and closers, whatever their clocks show, and calls that block nobody.
 
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
@@ -33,7 +32,7 @@ async function openHosts(t: TestContext, count: number) {
     hosts.push(host)
   }
   const pool = openPool(url, { max: 2 })
-  // A connection that a test which failed has not given back is not waited for.
+  // A connection that a failed test has not returned is not waited for.
   t.after(() => {
     pool.end()
   })
@@ -41,7 +40,7 @@ async function openHosts(t: TestContext, count: number) {
 }
 
 /**
- * So many executions that wait to be confirmed, all of one window: who confirms them waits for the others behind the
+ * So many executions that wait to be confirmed, all of one window: their confirmations wait for each other behind the
  * gate.
  */
 async function supply(pool: Pool, { tenantId }: Tenant, count: number): Promise<string[]> {
@@ -81,9 +80,7 @@ const tradesOf = ({ store }: Host, period: Period) => textOf(store, { ...period,
 /** The executions in an export, which names each in one line. */
 const idsIn = (text: string): string[] => text.match(/exec_[0-9a-f]{32}/g)?.sort() ?? []
 
-/**
- * The executions whose trades are of these months, past the exports; that no trade has changed since, its digest tells.
- */
+/** The executions with trades in these months, read past the exports; a trade's digest shows that it is unchanged. */
 async function idsByMonth(pool: Pool, months: string[]): Promise<Map<string, string[]>> {
   const { rows } = await pool.query(
     `select month, array_agg(execution_id order by execution_id) as ids
@@ -141,7 +138,7 @@ for (const whose of ['all', 'a tenant'] as const)
       return period
     })
     await within(() => closerWaits(pool))
-    // Who comes now reads its clock after the closer, whatever it shows.
+    // A later write reads its clock after the closer, whatever it shows.
     late.clock = plus(january.end, -HOUR_MS)
     const after = recordedAt(late, acmeLive, second)
     await sleep(200)
@@ -158,7 +155,7 @@ for (const whose of ['all', 'a tenant'] as const)
 const ROUNDS = 1_000
 const PER_ROUND = 4
 const MOVES = { least: 3, most: 6 }
-/** A month that was reported is read again at once in so many rounds, and all of them at the end. */
+/** The share of rounds that read a reported month again at once; the last one reads all of them. */
 const READ_AGAIN = 0.25
 const AROUND_MS = 40
 const SEED = 20260131
@@ -174,7 +171,7 @@ test('a month that was reported stays as it was, however writers, closers and ex
   const closed = new Map<string, string>()
   const seen = { closedInTheMiddle: 0, datedBehind: 0 }
 
-  /** A confirmation: it may not lie in a month that was reported before it began. */
+  /** A confirmation: it may not be dated in a month that was reported before it began. */
   async function write(
     host: Host,
     tenant: Tenant,
@@ -186,7 +183,7 @@ test('a month that was reported stays as it was, however writers, closers and ex
     if (isOver) assert.ok(at >= period.end, `${at} is in ${period.month}, which was reported`)
   }
 
-  /** A month that is told to be final has its bytes from then on. */
+  /** A month reported as final has its bytes from then on. */
   async function close(host: Host, period: Period, tenant: Tenant | null): Promise<boolean> {
     const { store } = host
     const fixed = await (tenant ? store.fixTenantPeriod(tenant, period) : store.fixPeriod(period))
@@ -198,7 +195,7 @@ test('a month that was reported stays as it was, however writers, closers and ex
     return true
   }
 
-  /** Somebody who holds a row that writers need keeps them between their clock and their commit. */
+  /** Holds a row that writers need, between their clock and their commit. */
   async function hold(tenant: Tenant, forMs: number): Promise<void> {
     const holder = await pool.connect()
     await holder.query('begin')
@@ -257,9 +254,9 @@ test('a month that was reported stays as it was, however writers, closers and ex
   assert.equal((rows[0] as { deadlocks: bigint }).deadlocks, 0n)
 })
 
-// Calls of partners about months, on a server: they keep nobody from their connection, and nobody from writing.
+// Calls of partners about months, on a server: they block nobody's connection and nobody's writes.
 
-/** Of each kind of call: more than there are connections. */
+/** For each kind of call: more than there are connections. */
 const CROWD = 12
 const WAIT_MS = 9_000
 const HASH = 'b'.repeat(64)
@@ -293,7 +290,7 @@ test("every call of a partner's takes its turn with the partner's others alone",
   for (const tenant of [acme, bolt]) await link(store, tenant)
   await store.addKey(keyFor(bolt, { sha256: HASH }), AUDIT)
   await holder.query('begin')
-  // What each of the calls below asks for first.
+  // Tables that the calls below need first.
   await holder.query('lock table closed_months, trades, executions, tiers, webhooks')
   const activity = { ...JANUARY, final: false }
   const page = { after: null, limit: 9 }
@@ -308,7 +305,7 @@ test("every call of a partner's takes its turn with the partner's others alone",
   ]
   const crowd = Promise.all(calls.flatMap((call) => Array.from({ length: CROWD }, call)))
   await until(WAIT_MS, 'the share of the partner is taken', async () => (await waiting(pool)) >= 4)
-  // These would be refused after ten seconds in the line of anybody who waits.
+  // These would be refused after ten seconds in the queue of a waiting closer.
   await link(store, bolt, 'u2')
   await store.listPartners()
   await holder.query('lock table api_keys')
@@ -329,14 +326,14 @@ test('a partner that asks for months without end closes those before all partner
   assert.deepEqual(await closed(pool), ['2025-12'])
   assert.equal((await store.fixTenantPeriod(acmeLive, JANUARY)).final, true)
   assert.deepEqual(await closed(pool), ['2025-12', JANUARY.month])
-  // With the gate held by a write none of them would be answered, were it asked for.
+  // With the gate held by a write none of them would be answered, if they needed it.
   await holder.query('begin')
   await holder.query('select pg_advisory_xact_lock_shared($1, 0)', [LOCK.all])
   for (const period of [...BEFORE, JANUARY]) {
     assert.equal((await store.fixTenantPeriod(acmeLive, period)).final, true)
     assert.equal((await store.fixPeriod(period)).final, true)
   }
-  // Nor one that no pass has confirmed.
+  // Nor is a month closed that no pass has confirmed.
   const february = periodOf('2026-02')
   host.now = plus(february.end, MINUTE_MS)
   assert.deepEqual(await store.fixTenantPeriod(acmeLive, february), { ...february, final: false })
@@ -350,7 +347,7 @@ test("a partner's call does not wait for somebody's write that hangs, nor do the
   await store.addKey(keyFor(acmeLive), AUDIT)
   await holder.query('begin')
   await holder.query('select pg_advisory_xact_lock_shared($1, 0)', [LOCK.all])
-  // The lock would be waited for until the holder commits.
+  // They would wait for the lock until the holder commits.
   const asked = Array.from({ length: CROWD }, () => store.fixTenantPeriod(acmeLive, JANUARY))
   for (const one of await Promise.all(asked)) assert.deepEqual(one, { ...JANUARY, final: false })
   await link(store, bolt)

@@ -1,5 +1,5 @@
-// A process that runs a pass and is stopped at the third tranche that it fires, inside its first page, or at another
-// one, until it is told to go on. Then it says what its pass came to.
+// A process that runs a pass and stops at the third tranche that it fires, inside its first page, or at another one,
+// until it is told to continue. Then it reports the result of its pass.
 
 import { writeSync } from 'node:fs'
 import { machineAt } from '../../src/machine.ts'

@@ -1,5 +1,4 @@
-// Passes, polls and holds on PostgreSQL, beside hosts that die or hold locks: nothing is lost, and nothing fires
-// twice.
+// Passes, polls and holds on PostgreSQL, beside hosts that die or hold locks: nothing is lost, and nothing fires twice.
 
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
@@ -40,7 +39,7 @@ import {
 } from './world.ts'
 
 const PLANS = 600
-/** Of them a page has these. */
+/** The number of plans in a page. */
 const PAGE = 250
 
 const openPlace: Open = async (t, clock, place) => {
@@ -135,7 +134,7 @@ suite('PostgreSQL: processes that die or hang in a pass', () => {
     assert.ok(turn)
     await turn.keep()
     await turn.end()
-    // What it has not committed, the server undoes once its transaction has been idle for ten seconds.
+    // Uncommitted work is rolled back by the server once its transaction has been idle for ten seconds.
     const next = await tick(world, '60000')
     assert.deepEqual([next.executionsCreated, next.failed], [PLANS - PAGE, []])
     other.child.kill('SIGCONT')
@@ -217,7 +216,7 @@ test('a plan that wakes while a page waits for another one is not of that page: 
   assert.equal((await store.changeDuePlans(2, planIds, now)).executionsCreated, 1)
 })
 
-// A hold on PostgreSQL: in force at once, no matter who is in the way of its schedules, and never left half done.
+// A hold on PostgreSQL: in force at once, whoever locks its schedules, and never left incomplete.
 
 async function stage(t: TestContext, plans: number) {
   const { url, machine, store, acme, bolt } = await openOwn(t)
@@ -306,12 +305,12 @@ test('a partner with more plans than a page: each of its schedules follows, and 
   )
 })
 
-// A poll on PostgreSQL beside others who have locked what it would hand out.
+// A poll on PostgreSQL beside others who have locked the executions it would deliver.
 
 test('a poll waits for the transaction that holds what is due, and hands out what is due then, in the order of creation', async (t) => {
   const { url, machine, setClock, store, acme } = await openOwn(t)
   for (const minutes of [0, -5, 5]) {
-    // Set back and on again: then the order of creation is not that of the ids.
+    // The clock is set back and forth: then the order of creation is not that of the ids.
     setClock(plus(T0, minutes * MINUTE_MS))
     await sendPlan(store, acme, { partnerPlanId: `p${minutes}` })
     await tick({ store, machine }, '60000')

@@ -1,5 +1,5 @@
-// Sessions of PostgreSQL: how they are set, what waits for what and how long, and a key that ends while its calls are
-// under way.
+// Sessions of PostgreSQL: their settings, their waits and time limits, and a key that ends while its calls are in
+// flight.
 
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
@@ -45,7 +45,7 @@ import {
   tick,
 } from './world.ts'
 
-/** What somebody sets, and what a session of ours has all the same; null where it is theirs to say. */
+/** Settings of an administrator, and their values in our sessions; null where the administrator's are used. */
 const SET: Record<string, [theirs: string, ours: string | null]> = {
   statement_timeout: ['9s', '1min'],
   lock_timeout: ['9s', '15s'],
@@ -96,7 +96,7 @@ test('a session is ours, however its role is set, and reads back what it writes'
   await server.ask(
     `create database app owner app template template0 encoding 'UTF8' locale_provider icu icu_locale 'de-DE'`,
   )
-  // What its path leads to, were it looked along before it is set.
+  // Objects on its search path, which would be found before the path is set.
   await server.ask(
     `create schema theirs; grant usage on schema theirs to app;
      create table theirs.partners (nothing int); create table theirs.migrations (nothing int);
@@ -147,7 +147,7 @@ test('a session is ours, however its role is set, and reads back what it writes'
       await report(store, acme, executionId, filled(amount))
   }
   assert.deepEqual(await store.findFaults(), [])
-  // In the order of their bytes, as a file has them, whatever the locale of the database would have.
+  // In the order of their bytes, as in a file, whatever the locale of the database.
   const ordered = await server.ask(
     `select c.relname || '.' || a.attname as name from pg_attribute a join pg_class c on c.oid = a.attrelid
      where c.relnamespace = 'tranche'::regnamespace and c.relkind = 'r' and a.attnum > 0
@@ -205,11 +205,11 @@ test('what the server logs of statements holds no key, and no value where it is 
   for (const key of [kept, logged]) assert.ok(!log().includes(key.slice(9)))
   const hash = (key: string) => createHash('sha256').update(key).digest('hex')
   assert.ok(!log().includes(hash(kept)))
-  // What docs/reference.md warns of.
+  // The case that docs/reference.md warns of.
   assert.ok(log().includes(hash(logged)))
 })
 
-// What a write on PostgreSQL waits for, and how long its statements may take.
+// The locks that a write on PostgreSQL waits for, and the time limit of its statements.
 
 async function opened(t: TestContext) {
   const url = await ownDatabase(temporaryFolder(t))
@@ -258,9 +258,9 @@ test('a sandbox moves when the last write of the time before is done', async (t)
   await moving
 })
 
-// A process that is connected to a server and has nothing to do.
+// A process that is connected to a server and idle.
 
-/** After so long the driver ends connections that nobody uses. */
+/** After so long the driver closes unused connections. */
 const IDLE_MAX_MS = 10_000
 
 test('a process that nobody calls is still seen to use its database', async (t) => {
@@ -283,7 +283,7 @@ test('a process that nobody calls is still seen to use its database', async (t) 
   assert.equal(rows.length, 1)
 })
 
-// Readiness while a server does not answer: what is asked takes no longer than what is written.
+// Readiness while a server does not answer: a read takes no longer than a write.
 
 test('ready: a read that waits at the server is answered for as soon as a write that does', async (t) => {
   const url = await ownDatabase(temporaryFolder(t))
@@ -308,7 +308,7 @@ test('ready: a read that waits at the server is answered for as soon as a write 
 
 /** More than there are connections. */
 const CROWD = 30
-/** Others would wait for ten seconds, and be put off then. */
+/** Others would wait for ten seconds, and then be refused. */
 const SOON_MS = 8_000
 
 test("a crowd of one tenant's calls that all wait keeps nobody else from the server", async (t) => {
@@ -342,13 +342,13 @@ test("a crowd of one tenant's calls that all wait keeps nobody else from the ser
   assert.equal((await store.readPlans(acme, { after: null, limit: 99 })).length, CROWD)
 })
 
-// A key that ends on PostgreSQL while its calls are under way: once that is done nothing more is written by it,
-// whatever its calls have waited for.
+// A key that ends on PostgreSQL while its calls are in flight: afterwards nothing more is written by it, whatever its
+// calls have waited for.
 
 const LIFETIME_MS = SECOND_MS
 
 /**
- * Two hosts on one database: one serves, on the other an operator works. Three instructions are out, two of them
+ * Two hosts on one database: one serves, on the other an operator works. Three instructions are open, two of them
  * delivered.
  */
 async function openHosts(t: TestContext) {
@@ -359,7 +359,7 @@ async function openHosts(t: TestContext) {
     await openStore(url, { clock: machine.clock, create: false }),
   ]
   const pool = openPool(url, { max: 3 })
-  // A connection that a test which failed has not given back is not waited for.
+  // A connection that a failed test has not returned is not waited for.
   t.after(() => {
     pool.end()
     return Promise.all([store.close(), other.close()])
@@ -388,7 +388,7 @@ const ends = {
   expires: async ({ setClock }: Hosts) => setClock(plus(T0, LIFETIME_MS)),
 }
 
-/** All that a call can write. */
+/** Everything that a call can write. */
 const written = async (pool: Pool): Promise<unknown[]> =>
   (
     await pool.query(
@@ -405,7 +405,7 @@ const until = async (happens: () => Promise<boolean>): Promise<void> => {
   }
 }
 
-/** How many wait for such a lock. */
+/** The number of sessions that wait for such a lock. */
 const waiting = async (pool: Pool, where: string): Promise<number> =>
   (await pool.query(`select from pg_locks where not granted and ${where}`)).rowCount ?? 0
 
@@ -438,7 +438,7 @@ for (const [ending, end] of Object.entries(ends))
       store.readyToTest(caller),
       report(store, caller, first.executionId, filled(usd('1'))),
     ]
-    // In the same lane, by a key that goes on.
+    // In the same lane, by a key that stays valid.
     const byOther = report(store, beside, second.executionId, filled(usd('1')))
     const outcomes = Promise.allSettled([...polls, ...others])
     const outcomeByOther = Promise.allSettled([byOther])
@@ -486,7 +486,7 @@ test('a revocation waits for the writes of its key that are under way, and comes
     isRevoked = true
   })
   await until(async () => (await waiting(pool, `locktype = 'advisory' and mode = 'ExclusiveLock'`)) > 0)
-  // Comes later, and so behind the revocation.
+  // A later call, and so behind the revocation.
   const later = sendPlan(store, caller, { partnerPlanId: 'p4' })
   const refused = assert.rejects(later, problem('key_invalid'))
   assert.equal(isRevoked, false)
@@ -539,7 +539,7 @@ test('a key revoked on another host in the middle of a flood writes nothing from
   assert.equal(linked, then)
 })
 
-// A pool between the service and its server: in session mode it does no harm, and in any other it is told from the
+// A pool between the service and its server: in session mode it does no harm, and any other mode is detected from the
 // first connection on.
 
 async function serverOf(t: TestContext): Promise<Server | null> {

@@ -1,5 +1,5 @@
-// Writes on PostgreSQL whose connection or server fails at any point: what was asked is done once or not at all, and
-// known.
+// Writes on PostgreSQL whose connection or server fails at any point: the work is done once or not at all, and the
+// outcome is known.
 
 import assert from 'node:assert/strict'
 import { existsSync } from 'node:fs'
@@ -42,7 +42,7 @@ function connectTo(t: TestContext, url: string, max?: number): Connection {
   return connection
 }
 
-/** A database with a table to write to, straight and through a proxy. */
+/** A database with a table to write to, reached directly and through a proxy. */
 async function stage(t: TestContext) {
   const server = await ourServer()
   const url = await ownDatabase(temporaryFolder(t))
@@ -191,7 +191,7 @@ test('a server that falls over in the middle of a commit, and gives its number t
   await server.ask(MARKS)
   const proxy = await proxyTo(t, server, 'postgres')
   const connection = connectTo(t, proxy.url)
-  // What the transaction has written is in the memory of the server, and nowhere else.
+  // The transaction's writes are only in the memory of the server.
   const [writer] = await server.ask<{ pid: number }>(
     `select pid from pg_stat_activity where backend_type = 'walwriter'`,
   )
@@ -241,18 +241,18 @@ test('a pool whose connections are all in use says so after ten seconds', async 
   )
   assert.ok(performance.now() - began < 15_000)
   done.resolve()
-  // The server has ended what stood still for so long, so it is done again.
+  // The server has ended a transaction that was idle for so long, so it is repeated.
   assert.ok((await first) <= 2)
   assert.equal(await marks(), 1)
 })
 
-// A server that goes on under another timeline or system identifier may lack writes that were answered: the next write
-// freezes the database, and reads say so before that.
+// A server that continues under another timeline or system identifier may lack answered writes: the next write freezes
+// the database, and reads report that earlier.
 
 const WAIT_MAX_MS = 60_000
 const DATABASE = 'ledger'
 
-/** A primary and a standby that follows it, and a way that leads to the primary, for a role without any rights. */
+/** A primary and its standby, and a proxy to the primary, for an unprivileged role. */
 async function withStandby(t: TestContext) {
   const primary = await startServer({ wal_level: 'replica' })
   t.after(primary.stop)
@@ -278,7 +278,7 @@ async function withStandby(t: TestContext) {
     standby,
     way,
     url,
-    /** The standby gets nothing from now on. */
+    /** The standby receives nothing from now on. */
     async leaveBehind(): Promise<void> {
       await caughtUp()
       await standby.ask(`alter system set primary_conninfo = ''`)
@@ -363,7 +363,7 @@ test('a serve whose server lost what it had answered is frozen by the next write
   const started = await call('plans', { ...PLAN, partner_plan_id: 'another' })
   assert.deepEqual([started.status, started.code], [503, 'service_frozen'])
   assert.equal((await call('plans', { ...PLAN, status: 'paused' })).status, 200)
-  // What was bought is recorded: the partner sends its confirmation again.
+  // A purchase is recorded: the partner sends its confirmation again.
   assert.deepEqual([(await confirm()).status, (await confirm()).body['replayed' as never]], [200, true])
   const ready = await fetch(`${serve.opsUrl}/readyz`)
   assert.deepEqual([ready.status, JSON.parse(await ready.text()).frozen.kind], [200, 'timeline'])
@@ -406,7 +406,7 @@ test('with everything stopped first, a recovery to a point in time is noticed al
   await before.close()
   await takeOver()
   const store = await storeAt(t, url)
-  // Reading freezes nothing, and says what the next write will find.
+  // Reading freezes nothing, and reports what the next write will find.
   const said = await store.readFrozen()
   assert.deepEqual([said?.kind, said?.by], ['timeline', 'tranche'])
   assert.deepEqual(await standby.ask('select from tranche.frozen', DATABASE), [])
@@ -426,7 +426,7 @@ test('an operator may trust a failover, but only where commits wait for a standb
   const { acmeLive } = await populate(store)
   const moveLine = () => primary.ask(`update tranche.server_line set timeline = '00000000'`, DATABASE)
   await moveLine()
-  // Nobody waits: the word of the operator does not count.
+  // No commit is waiting, so trustsFailover has no effect.
   await link(store, acmeLive, 'after the first')
   assert.equal((await store.readFrozen())?.kind, 'timeline')
   await store.resume(AUDIT)
@@ -458,7 +458,7 @@ test('another server is noticed by its system identifier, and one that is frozen
   assert.deepEqual((await store.readFrozen())?.reason, 'by hand')
 })
 
-/** What a server goes through without losing anything, and without another timeline. */
+/** Events that lose nothing on a server, and do not change its timeline. */
 const HARMLESS: Record<string, (at: Awaited<ReturnType<typeof withStandby>>) => Promise<void>> = {
   async 'a crash and its recovery'({ primary, way }) {
     primary.kill('SIGQUIT')
@@ -482,9 +482,9 @@ for (const [name, happens] of Object.entries(HARMLESS))
     assert.equal(await store.readFrozen(), null)
   })
 
-// Whose wait for a standby is ended by somebody: what is on one disk alone is not told as done.
+// A commit whose wait for a standby is cancelled: data on one disk alone are not reported as stored.
 
-// The server tells of a commit that was cancelled in a warning: the database asks for less than that, or for much more.
+// The server reports a cancelled commit in a warning: the database sets a level above that, or far below.
 for (const [how, ending, heard] of [
   ['its process is ended', 'pg_terminate_backend', 'debug5'],
   ['it is cancelled', 'pg_cancel_backend', 'error'],

@@ -1,4 +1,4 @@
-// The contract of every store, kept by PostgreSQL.
+// The contract of every store, on PostgreSQL.
 
 import { storeContract } from './contract.ts'
 

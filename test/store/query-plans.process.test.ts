@@ -1,5 +1,5 @@
-// How SQLite runs every statement of the program: along keys and indexes, whatever is in the file, and whatever an
-// `analyze` has left in it. A statement that reads all of a table that grows is in the list below, with the reason.
+// How SQLite runs every statement of the program: along keys and indexes, whatever the file holds, and whatever an
+// `analyze` has left in it. A statement that reads all of a growing table is in the list below, with the reason.
 
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
@@ -13,9 +13,9 @@ import { folderOfProcess, layFresh, temporaryFolder } from '../support/database.
 import { addYear, fill } from '../support/large-database.ts'
 import { populate, T0 } from './world.ts'
 
-// Which plans would be a surprise.
+// Unexpected query plans.
 
-/** Tables that stay small: what is set up by hand, is kept for a while only, or is a single row. */
+/** Tables that stay small: set up by an operator, stored for a while only, or a single row. */
 const SMALL = [
   ...[
     'clock_disputes',
@@ -41,7 +41,7 @@ const SMALL = [
   ...['webhook_deliveries', 'webhook_events', 'webhooks'],
 ]
 
-/** Indexes of the few rows about which something is still to be done. */
+/** Indexes of the few rows that still need some work. */
 const FEW = [
   'executions_open',
   'executions_stuck',
@@ -50,7 +50,7 @@ const FEW = [
   'stops_under_way',
 ]
 
-/** Statements that read one table that grows from one end to the other, or would if they were asked to. */
+/** Statements that read a growing table from one end to the other, or would if they were asked to. */
 const ALLOWED: { why: string; statement: RegExp; steps?: number }[] = [
   {
     why: 'the starts of all windows of a test environment, each plan once',
@@ -110,15 +110,15 @@ function planOf(db: Database, text: string): string[] {
   return rows.map(({ detail }) => detail)
 }
 
-/** All executions that a plan or a tenant has ever had; along an index that covers them, a limit ends it. */
+/** All executions that a plan or a tenant has ever had; along a covering index, a limit ends the scan. */
 const ALL_EVER = ['executions_2 (plan_id=?)', 'USING INDEX executions_by_tenant (tenant_id=?)']
 
 const TABLE =
   /(?:from|join|update|into|,)\s+(\w+)(?: (?:not indexed|indexed by \w+))?(?: as)?(?: (?!from\b|where\b)(\w+))?/g
 
 /**
- * The steps that read from end to end of a table that grows, that read all a plan or a tenant has ever had, and that
- * make an index for this one time.
+ * The steps that scan a growing table from end to end, that read all executions of a plan or a tenant, or that build an
+ * index for one use.
  */
 function costlySteps(text: string, plan: readonly string[], tables: ReadonlySet<string>): string[] {
   const called = new Map<string, string>()
@@ -132,7 +132,7 @@ function costlySteps(text: string, plan: readonly string[], tables: ReadonlySet<
   })
 }
 
-// Every statement: those that are prepared while the contract is proved, which leaves none out that is written in src.
+// Every statement: those prepared while the contract is proved, which include each one written in src.
 
 let collected: string[] | undefined
 
@@ -148,11 +148,11 @@ function statements(): string[] {
 
 const ROOT = join(import.meta.dirname, '../..')
 /**
- * What is not run on such a file: locks, which one needs none of, scripts, which are not prepared, and what asks one of
- * an earlier version whether it has moved.
+ * Statements that do not run on such a file: locks, which it does not need, scripts, which are not prepared, and the
+ * question to an earlier version whether it has moved.
  */
 const ELSEWHERE = /for no key update|^select from|;|from sealed$/
-/** What compares the two databases of a restore, once and from end to end. */
+/** The file that compares the two databases of a restore, once and from end to end. */
 const COMPARES = 'src/store/replaced.ts'
 
 /** The longest piece between two `${}` of each statement that is written in a file. */
@@ -194,7 +194,7 @@ test('no statement that is written in the store is left out', () => {
   )
 })
 
-// What may be in a file, and what an `analyze` may have left there.
+// Possible contents of a file, and statistics that an `analyze` may have left there.
 
 const CONTENTS: Record<string, (file: string) => Promise<void>> = {
   'an empty file': async () => {},

@@ -1,4 +1,4 @@
-// Whose turn it is: in lanes, at the writer of a file, and among the connections to a server.
+// Turns in queues: in lanes, at the writer of a file, and among the connections to a server.
 
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
@@ -40,7 +40,7 @@ test('lanes take turns, and within a lane it is first come, first served', () =>
   assert.equal(lanes.take(), undefined)
 })
 
-// The write queue under load: how much work one commit takes, and whose turn it is.
+// The write queue under load: the size of a commit, and the order of turns.
 
 const CROWD = 1
 const OTHER = 2
@@ -55,7 +55,7 @@ async function connected(t: TestContext): Promise<Connection> {
   return connect(db, () => T0)
 }
 
-/** Work that holds the lock, and the loop, for so long. */
+/** Work that holds the lock, and blocks the loop, for so long. */
 function busyFor(ms: number): void {
   const until = performance.now() + ms
   while (performance.now() < until);
@@ -104,7 +104,7 @@ test('writes that arrive together over some turns of the event loop share a comm
   assert.ok(turns <= 4, `turns of a write that is alone: ${turns}`)
   clearImmediate(loop)
   const pages = (): bigint => walPages.get()?.[1] ?? 0n
-  /** Twenty writes over five turns: how many pages they came to, and the time from the first to the last. */
+  /** Twenty writes over five turns: the number of pages written, and the time from the first to the last. */
   async function writeTwenty(): Promise<{ written: bigint; ms: number }> {
     const [before, began] = [pages(), performance.now()]
     const writes: Promise<unknown>[] = []
@@ -116,7 +116,7 @@ test('writes that arrive together over some turns of the event loop share a comm
     await Promise.all(writes)
     return { written: pages() - before, ms }
   }
-  // A machine that is busy may stop this process for longer than writes wait for each other.
+  // A busy machine may stop this process for longer than writes wait for each other.
   let twenty = await writeTwenty()
   for (let tries = 1; twenty.ms >= GATHER_MS && tries < 50; tries++) twenty = await writeTwenty()
   assert.ok(twenty.ms < GATHER_MS, `never undisturbed: ${twenty.ms} ms`)
@@ -128,7 +128,7 @@ test('writes that arrive together over some turns of the event loop share a comm
 
 const refusal = () => new Error('none was free')
 
-/** Asks for so many at once; answers who was let in, in order, and how they leave. */
+/** Requests so many places at once; answers who was let in, in order, and how they leave. */
 function crowd(max: number, stillMaxMs = 60_000) {
   const places = createPlaces({ max, stillMaxMs, refusal })
   const inside: { who: Whose; leave: () => void }[] = []
@@ -150,7 +150,7 @@ test('a tenant in a crowd leaves places to the others, and they to those after t
   assert.deepEqual([1, 2, 3, 4].map(held), [4, 2, 1, 1])
   await ask(5, 1)
   assert.equal(held(5), 0)
-  // What no call waits for comes in all the same, and keeps nobody's key from being looked up.
+  // Work that no call waits for gets in all the same, and delays nobody's key look-up.
   await ask('none', 20)
   await ask('unknown', 2)
   assert.deepEqual([held('none'), held('unknown')], [1, 1])
@@ -246,7 +246,7 @@ test('a look that fails fails those who asked, and nobody after them', async () 
   assert.equal(await ask(3), 3)
 })
 
-// When each tenant last polled.
+// The time of each tenant's last poll.
 
 test('the mark of a poll is written within a minute, whether or not another poll follows', (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] })
@@ -262,7 +262,7 @@ test('the mark of a poll is written within a minute, whether or not another poll
     [2, plus(T0, 1_000)],
     [1, plus(T0, 2_000)],
   ])
-  // One that was written with others needs no write of its own.
+  // A time written along with others needs no write of its own.
   notes.note(acme, plus(T0, MINUTE_MS + 1_000))
   notes.note(bolt, plus(T0, MINUTE_MS + 2_000))
   assert.equal(written.splice(0).length, 1)

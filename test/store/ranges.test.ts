@@ -1,4 +1,4 @@
-// What a pass lists is complete and read once, in pages as long as others can wait for the write lock.
+// Lists of a pass are complete and read once, in pages as long as others can wait for the write lock.
 
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
@@ -33,7 +33,7 @@ async function prepared(t: TestContext): Promise<{ db: Database; scheduler: Pass
   return { db, scheduler: createPassStore(createDriver(connection), ownPasses(connection, file)) }
 }
 
-/** More plans than a read takes at once, and runs of one value longer than a read and across its border. */
+/** More plans than one read fetches, and runs of equal values longer than a read and across its border. */
 const ROWS = 25_000
 const TIES: [what: string, value: string][] = [
   ['all alike', '1000'],
@@ -142,7 +142,7 @@ test('a plan by itself says nothing of pages', () => {
   assert.equal(size.next(1_000, false), 250)
 })
 
-// The list of plans that a pass looks at.
+// The list of plans that a pass considers.
 
 const list = (...ids: number[]): Float64Array => Float64Array.from(ids)
 
@@ -155,7 +155,7 @@ test('plans of several lists are listed once, in order', () => {
   )
 })
 
-// SQL as it is handed to SQLite: parameters hidden from its planner, everything else untouched.
+// SQL as it is passed to SQLite: parameters hidden from its planner, everything else unchanged.
 
 const CASES: Record<string, [sql: string, planned: string]> = {
   'named ones': [

@@ -1,5 +1,5 @@
-// The schema of a file is what the migrations make: whatever changes what a write does is found by check and refused by
-// restore, what somebody added for reading is named, and nothing in it can hang a command.
+// The schema of a file is that of the migrations: a change that affects writes is found by check and refused by
+// restore, an addition for reading is named, and none of them can hang a command.
 
 import assert from 'node:assert/strict'
 import { copyFileSync, existsSync } from 'node:fs'

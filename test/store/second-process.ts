@@ -1,4 +1,4 @@
-// Other processes on a database: the program's own commands, and one that does as it is told (child.ts).
+// Other processes on a database: the program's own commands, and one that follows the test's commands (child.ts).
 
 import { dirname, join } from 'node:path'
 import type { TestContext } from 'node:test'
@@ -10,6 +10,6 @@ const CHILD: Program = [process.execPath, join(import.meta.dirname, 'child.ts')]
 export const tranche = (t: TestContext, file: string, ...argv: string[]) =>
   finish(t, ['--db', file, ...argv], { cwd: dirname(file) })
 
-/** Starts a process that does what child.ts knows by that verb. */
+/** Starts a process that performs a verb of child.ts. */
 export const act = (t: TestContext, verb: string, file: string, argument = ''): Started =>
   start(t, [verb, file, argument], { cwd: dirname(file), program: CHILD })

@@ -1,4 +1,4 @@
-// The contract of every store, kept by SQLite.
+// The contract of every store, on SQLite.
 
 import { storeContract } from './contract.ts'
 

@@ -1,5 +1,5 @@
-// A process that proves the whole contract on files, and says which statements the program prepared meanwhile: into the
-// file that it is given, as JSON.
+// A process that proves the whole contract on files, and writes the statements that the program prepared meanwhile to
+// the given file, as JSON.
 
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -13,7 +13,7 @@ import { storeContract } from './contract.ts'
 import { open } from './sqlite.ts'
 import { AUDIT, populate, T0 } from './world.ts'
 
-/** The second frame of a stack: who called `prepare`. */
+/** The second frame of a stack: the caller of `prepare`. */
 const CALLER = /^.*\n.*\n(.*)/
 const seen = new Set<string>()
 
@@ -22,7 +22,7 @@ const connections = Object.getPrototypeOf(any) as Pick<typeof any, 'prepare'>
 any.close()
 const { prepare } = connections
 connections.prepare = function (this: typeof any, text: string) {
-  // What a test asks by itself is no statement of the program.
+  // A test's own statements are not the program's.
   const [, caller = ''] = CALLER.exec(new Error().stack ?? '') ?? []
   if (caller.includes('/src/')) seen.add(text)
   return prepare.call(this, text)

@@ -1,4 +1,4 @@
-// What each store promises to the transactions that both share, and the cancelling of plans held against core's rule.
+// The promises of each store to the shared transactions, and its cancelling of plans compared with core's rule.
 
 import assert from 'node:assert/strict'
 import type { TestContext } from 'node:test'
@@ -12,7 +12,7 @@ import { query } from '../../src/store/statement.ts'
 import type { Base, ReadTx, Step } from '../../src/store/transaction.ts'
 import { T0 } from './world.ts'
 
-/** Opens a database that has a table `kept` with one integer column `x`, and nothing in it. */
+/** Opens a database with a table `kept` that has one integer column `x`, and no rows. */
 export type OpenBase = (t: TestContext) => Promise<Base>
 
 const KEEP = query('insert into kept (x) values (:x)')
@@ -88,9 +88,9 @@ export const stepPromises: Record<string, (t: TestContext, open: OpenBase) => Pr
   },
 }
 
-// The statements that cancel the executions of many plans at once do to each what core's rule says: on any store.
+// The statements that cancel the executions of many plans at once follow core's rule for each: on any store.
 
-/** A database with a schema and nothing in it but what the test says, in words that both stores speak. */
+/** A database with a schema and only the rows of the test, in SQL that both stores accept. */
 export type Cancelling = {
   exec: (sql: string) => Promise<unknown>
   all: <Row>(sql: string) => Promise<Row[]>
@@ -118,7 +118,7 @@ const ANEW = `delete from schedules; delete from executions; delete from windows
   insert into users (user_id, tenant_id, partner_user_id, consent_version, consent_timestamp, status, created_at,
     updated_at) values (1, 1, 'u', 'v', 0, 'linked', 0, 0);`
 
-/** Four plans with two closed windows each and a current one, all with the same excess, and the executions in them. */
+/** Four plans with two closed windows each and a current one, all with the same excess, and their executions. */
 function filling(executions: readonly Tried[], excess: bigint): string {
   const parts = [ANEW]
   for (let plan = 1; plan <= 4; plan++) {
@@ -167,7 +167,7 @@ function executionText({ plan, window, cents, status }: Tried, i: number): strin
 
 type State = { windows: Window[]; executions: Execution[] }
 
-/** What core makes of it, one execution after the other. */
+/** The result by core, one execution after the other. */
 function expected(seen: State, planIds: readonly number[]): State & { cancelled: number } {
   const windows = new Map(seen.windows.map((window) => [window.windowId, window]))
   let cancelled = 0
@@ -182,7 +182,7 @@ function expected(seen: State, planIds: readonly number[]): State & { cancelled:
   return { windows: [...windows.values()], executions, cancelled }
 }
 
-/** Holds a store's statements against core's rule. */
+/** Compares a store's statements with core's rule. */
 export async function proveCancelling({ exec, all, cancelOpen }: Cancelling): Promise<void> {
   await exec(`insert into partners (partner_slug, name, status, min_tranche, created_at, updated_at)
     values ('acme', 'Acme', 'active', 500000000, 0, 0);

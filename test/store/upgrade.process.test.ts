@@ -1,4 +1,4 @@
-// A database from the first schema, with years of use in it, becomes one of the present.
+// A database of the first schema, with years of use in it, is upgraded to the present one.
 
 import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
@@ -30,7 +30,7 @@ const applied = (out: string) =>
     .filter(({ applied_at }) => applied_at !== null)
     .map(({ name }) => name)
 
-/** This program as it would be if it knew other migrations: fewer, or one more. It looks for them in another folder. */
+/** This program as if it knew other migrations, fewer or one more: it looks for them in another folder. */
 function programWith(t: TestContext, sql: Record<string, string>): Program {
   const folder = temporaryFolder(t)
   for (const [name, text] of Object.entries(sql)) writeFileSync(join(folder, name), text)
@@ -117,7 +117,7 @@ suite('upgrade', { concurrency: 3 }, () => {
   test('rolling back: the old program refuses the new schema with 12, and takes the copy', async (t) => {
     const file = await firstSchema(t)
     await trancheHere(file, 'migrate')
-    // The program of today is the old one: the new one has one migration more.
+    // The present program is the old one: the new one has one migration more.
     const later = '9999_later.sql'
     const cwd = dirname(file)
     const program = programWith(t, { ...known(), [later]: 'create table later (one integer) strict;' })
@@ -128,7 +128,7 @@ suite('upgrade', { concurrency: 3 }, () => {
     const copy = backups(file).find((name) => name.includes(NAMES.at(-1)?.slice(0, -4) ?? ''))
     const back = await trancheHere(file, 'restore', join(cwd, copy ?? ''))
     assert.equal(back.code, 0, back.err)
-    // It does not know every column of what it replaces, and says what it could not read there.
+    // It does not know every column of the replaced database, and says what it could not read there.
     assert.match(back.err, /^(warning: not read: .*\n)*$/)
     const states = await trancheHere(file, 'migrate', '--status', '--json')
     assert.deepEqual([states.code, applied(states.out)], [0, NAMES])
@@ -206,7 +206,7 @@ suite('upgrade', { concurrency: 3 }, () => {
   })
 })
 
-/** What the schema says, without the spaces it says it with. */
+/** The schema's SQL, with its white space normalized. */
 function schemaOf(file: string): string[] {
   const db = new SQLite(file, { readonly: true })
   const rows = db

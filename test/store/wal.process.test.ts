@@ -1,4 +1,4 @@
-// The write-ahead log: when it is moved into the file, and whose it is.
+// The write-ahead log: when it is checkpointed, and which database it belongs to.
 
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
@@ -47,7 +47,7 @@ async function withBackup(t: TestContext) {
   return { cwd, key, file, backup, run, users }
 }
 
-/** One that is being served, with what was written last in its log alone. */
+/** A served database whose last writes are only in its log. */
 async function withLog(t: TestContext): Promise<Served & { serve: Started }> {
   const made = await withBackup(t)
   const serve = await startServe(t, [], { cwd: made.cwd })
@@ -60,7 +60,7 @@ async function withLog(t: TestContext): Promise<Served & { serve: Started }> {
   return { ...made, serve }
 }
 
-/** One that a process has open, with what was written last in its log alone; `kill` ends that process. */
+/** A database that a process has open, its last writes only in the log; `kill` ends that process. */
 async function withHolder(t: TestContext): Promise<Served & { kill: () => Promise<void> }> {
   const made = await withBackup(t)
   const { prints, child, ended } = act(t, 'idle', made.file)
@@ -128,7 +128,7 @@ test('restore puts a copy in its place and keeps what was there, unmixed', async
     .sort()
     .map((name) => join(cwd, name))
   assert.deepEqual(kept.map(digest), [digest(backup), rescued[1]])
-  // The kept file may be opened: the log of the one before has a name that SQLite does not take for its own.
+  // The replaced file may be opened: the name of its old log is not one that SQLite takes for its own.
   const [database = '', log = ''] = kept
   assert.equal((await trancheHere(database, 'check')).code, 0)
   assert.equal(digest(log), rescued[1])
@@ -163,7 +163,7 @@ test('a copy of both put back over them is read once the note is removed, as the
   for (const suffix of BOTH) copyFileSync(file + suffix, join(cwd, `copied.db${suffix}`))
   await kill()
   rmSync(file)
-  // Over a log that is there, cp keeps the file: it looks like the old one.
+  // Over an existing log, cp does not replace the file: it looks like the old one.
   for (const suffix of BOTH) copyFileSync(join(cwd, `copied.db${suffix}`), file + suffix)
   const { code, err } = await run('status')
   assert.equal(code, 1)
@@ -221,7 +221,7 @@ test('restore says where it put a log whose database is gone', async (t) => {
   assert.equal(digest(kept), log)
 })
 
-// Only Linux tells who has a file locked.
+// Only Linux shows who has a file locked.
 if (process.platform === 'linux')
   test('restore keeps its lock from the first byte of the copy to the new name', async (t) => {
     const { cwd, file } = await withBackup(t)
@@ -233,7 +233,7 @@ if (process.platform === 'linux')
     }
   })
 
-/** Restores over a large database, and returns how often it was seen with the lock while the copies were written. */
+/** Restores over a large database, and returns how often it was seen locked while the copies were written. */
 async function looksAtLock(t: TestContext, cwd: string, file: string): Promise<number> {
   const db = new SQLite(file)
   db.exec('create table more (x blob)')
@@ -245,9 +245,9 @@ async function looksAtLock(t: TestContext, cwd: string, file: string): Promise<n
   const restoring = start(t, ['restore', 'backup.db'], { cwd })
   let seen = 0
   while (statSync(file).ino === ino && !restoring.hasEnded()) {
-    // The list of locks is not of one moment: one that others change just then may be missing from it.
+    // The list of locks is not a snapshot: one that others change just then may be missing from it.
     const wasLocked = isLocked() || isLocked()
-    // Both looks are of the same moment only if nothing changed in between.
+    // Both looks are at the same moment only if nothing changed in between.
     if (seen > 0 && statSync(file).ino === ino)
       assert.ok(wasLocked, `the lock was given up after ${seen} looks`)
     // The new database is under the first such name, the copy of the old one under the second.
@@ -276,10 +276,10 @@ test('processes that open and close the database all at once hinder nobody', asy
   }
 })
 
-// Checkpoints that a thread does while a service is written to.
+// Checkpoints that a thread does while a service writes.
 
 const PAGE_BYTES = 4_096 + 24
-/** What the thread is asked to move, and the most that a log may come to. */
+/** The size at which the thread checkpoints, and the largest that a log may become. */
 const [LONG, MOST] = [4_000 * PAGE_BYTES, 16_000 * PAGE_BYTES]
 const size = (file: string): number => statSync(file, { throwIfNoEntry: false })?.size ?? 0
 const beside = (file: string): boolean[] =>
@@ -315,7 +315,7 @@ test('so it is under serve, whose end leaves no log', async (t) => {
   lengthen(file, 3_000)
   const left = LONG - size(`${file}-wal`)
   assert.ok(left > 0, 'the rest of it is for the service to write')
-  // One call after the other: each is a commit of its own.
+  // Sequential calls: each is a commit of its own.
   for (let n = 0; size(`${file}-wal`) < LONG; n++) {
     const body = JSON.stringify({ ...USER, partner_user_id: `user-${n}-${'x'.repeat(200)}` })
     const answer = await fetch(`${url}/partner/v1/users`, { method: 'POST', headers, body })
@@ -328,7 +328,7 @@ test('so it is under serve, whose end leaves no log', async (t) => {
   assert.deepEqual(beside(file), [false, false, false])
 })
 
-/** Writes so many pages to the log, as another process may, and moves none of them into the file. */
+/** Writes so many pages to the log, as another process may, and checkpoints none of them. */
 function lengthen(file: string, pages: number): void {
   const db = new SQLite(file)
   db.pragma('wal_autocheckpoint = 0')

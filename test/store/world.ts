@@ -1,4 +1,4 @@
-// A store with two partners in it and the verbs of the service on top: what the store's own tests stand on.
+// A store with two partners and the service's verbs on top: the base of the store's own tests.
 
 import { randomUUID } from 'node:crypto'
 import type { TestContext } from 'node:test'
@@ -20,13 +20,13 @@ import { temporaryFolder } from '../support/database.ts'
 export const T0 = Date.UTC(2026, 0, 5) as Instant
 export const AUDIT: AuditEntry = { osUser: 'test', action: 'test', subject: 'test', detail: {} }
 
-/** Opens a store that is gone when the test ends. `place` is a folder of the test's: the data in it, empty at first. */
+/** Opens a store that is closed when the test ends. `place` is a folder of the test's for its data, empty at first. */
 export type Open = (t: Pick<TestContext, 'after'>, clock: () => Instant, place: string) => Promise<Store>
 
-/** What a module that keeps a store must export to be held against the contract. */
+/** The exports that a store's module needs to run the contract. */
 export type Backend = { open: (place: string, clock: () => Instant) => Promise<Store> }
 
-/** What a store promises, each with its proof in a world of its own. `backend` is the module that opens its store. */
+/** The promises of a store, each with its proof in a world of its own. `backend` is the module that opens its store. */
 export type Contract = Record<string, (world: World, test: { t: TestContext; backend: URL }) => Promise<void>>
 
 export type World = {
@@ -41,7 +41,7 @@ export type World = {
   setClock: (now: Instant) => void
   advance: (ms: number) => void
   place: string
-  /** Another connection to the same data, such as another process has. */
+  /** Another connection to the same data, as of another process. */
   connect: () => Promise<Store>
   /** A world like this one at its beginning, with data of its own. */
   another: () => Promise<World>
@@ -86,7 +86,7 @@ export const link = (store: Store, tenant: Tenant, partnerUserId = 'u1', version
     ),
   )
 
-/** Raises the minimum tranche of acme by a cent: what it was before is read inside the decision. */
+/** Raises the minimum tranche of acme by a cent: its old value is read inside the decision. */
 export const raise = (store: Store, meanwhile = () => {}) =>
   store.changePartner(
     'acme',
@@ -146,11 +146,11 @@ export const report = (
     confirm(seen, said, now),
   )
 
-/** Accepts a report that was kept, as an operator does. */
+/** Accepts a stored report, as an operator does. */
 export const accept = ({ store }: World, executionId: string, reportId: number | null = null) =>
   store.acceptLateFill({ executionId, reportId }, acceptLate, () => AUDIT)
 
-/** Says what an execution came to in truth, as an operator does; the reason names the amount. */
+/** Corrects the amount of an execution, as an operator does; the reason names the amount. */
 export const adjustTo = ({ store }: World, executionId: string, amount: string) =>
   store.adjustTrade(
     executionId,
@@ -160,7 +160,7 @@ export const adjustTo = ({ store }: World, executionId: string, amount: string) 
 
 export const PAGE = { after: null, limit: 1_000 }
 
-/** How many entries the audit log has. */
+/** The number of entries in the audit log. */
 export const audited = async ({ store }: World): Promise<number> => (await store.listAudit(PAGE)).length
 
 /** A fill of so many dollars under an order id of its own. */
@@ -211,7 +211,7 @@ export function keyFor(tenant: Tenant, { lifetimeMs = null as number | null, sha
   }
 }
 
-/** A world with one linked user and one daily plan of 60.00, whose first tranche is out and delivered if asked. */
+/** A world with a linked user and a daily plan of 60.00, whose first tranche has fired, and is delivered on request. */
 export async function firstTranche(world: World, { delivered = true } = {}): Promise<Execution> {
   const { store, acme } = world
   await link(store, acme)

@@ -1,4 +1,4 @@
-// What is in the executable, what the files beside it say of that, whether others can make it, and the audit of
+// The contents of the executable, the files beside it that list them, whether others can reproduce it, and the audit of
 // packages.
 
 import assert from 'node:assert/strict'
@@ -44,7 +44,7 @@ const sbom: {
 const [node, ...packages] = sbom.components
 const nameOf = ({ group, name }: Component): string => (group ? `${group}/${name}` : name)
 
-/** The packages whose code a script has: the bundler writes above each module which file it was. */
+/** The packages whose code a script has: the bundler writes the name of each module's file above it. */
 function packagesIn(file: string): string[] {
   const remarks = readFileSync(file, 'utf8').matchAll(
     /\/\/ node_modules\/(?:[\w@./-]+\/node_modules\/)?((?:@[\w.-]+\/)?[\w.-]+)\//g,
@@ -58,7 +58,7 @@ suite('supply chain', () => {
   })
 
   test('the list of contents names every package whose code is in the executable, and no other', async (t) => {
-    // The same scripts, as they are before the remarks go.
+    // The scripts before their comments are removed.
     const { main, others } = await bundle(temporaryFolder(t), { remarks: true })
     const found = [...new Set([main, ...Object.values(others)].flatMap(packagesIn))]
     assert.ok(found.length > 40, `${found.length} packages found`)
@@ -120,7 +120,7 @@ suite('supply chain', () => {
   })
 })
 
-// Whether somebody else can make the same executable from the same commit: a second build, as different as can be.
+// Whether somebody else can reproduce the executable from the same commit: a second build, as different as possible.
 
 const FOLDERS = ['bin', 'sql', 'src', 'docs', 'deploy']
 const FILES = ['README.md', 'CHANGELOG.md', 'package.json', 'package-lock.json', 'tsconfig.json']
@@ -135,7 +135,7 @@ test('two builds give the same bytes, whatever the folder, the umask, the time z
   const env = { PATH: process.env.PATH, TMPDIR: elsewhere, TZ: 'Asia/Tokyo', LANG: 'tr_TR.UTF-8' }
   const build = ['-c', 'umask 000 && exec "$@"', 'sh', process.execPath, join(elsewhere, 'bin/build.ts')]
   execFileSync('sh', build, { cwd: '/', env, stdio: 'pipe' })
-  // The first has the hash of the executable, which the build takes of the file itself.
+  // The first has the hash of the executable, which the build computes from the file itself.
   for (const name of MADE)
     assert.equal(
       readFileSync(join(elsewhere, 'dist', name), 'utf8'),
@@ -144,14 +144,12 @@ test('two builds give the same bytes, whatever the folder, the umask, the time z
     )
 })
 
-// .ci/audit against a registry on this machine: what it lets pass, what it stops at, and what it says of silence.
+// .ci/audit against a registry on this machine: what it accepts, what it stops at, and its message without an answer.
 
 const SCRIPT = join(import.meta.dirname, '../../.ci/audit')
 const BULK = '/-/npm/v1/security/advisories/bulk'
 
-/**
- * Runs the script against a registry that answers the question for weaknesses with `answer`, and every other with 404.
- */
+/** Runs the script against a registry that answers the query for vulnerabilities with `answer`, all others with 404. */
 async function audit(t: TestContext, answer: { status: number; body: object }) {
   const asked: string[] = []
   const registry = createServer((request, response) => {

@@ -1,4 +1,4 @@
-// A real browser for pages: headless Chromium, told what to do over its debugging pipe. One start serves many pages.
+// A real browser for pages: headless Chromium, controlled over its debugging pipe. One start serves many pages.
 
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -16,39 +16,38 @@ type Look = {
   height?: number
   dark?: boolean
   phone?: boolean
-  /** Takes a certificate that nobody has signed. */
+  /** Accepts a certificate that nobody has signed. */
   trusting?: boolean
-  /** Whether it runs those of the page; yes unless told. */
+  /** Whether it runs the page's scripts; yes by default. */
   scripts?: boolean
 }
 type Scheme = 'dark' | 'light'
 export type Page = {
   /**
-   * What an expression of JavaScript gives, as JSON would carry it; a promise is awaited. The page's CSP does not
-   * apply.
+   * The value of a JavaScript expression, as JSON would carry it; a promise is awaited. The page's CSP does not apply.
    */
   evaluate: <T>(expression: string) => Promise<T>
-  /** Has its user prefer dark pages, or light ones, from now on. */
+  /** Sets the user's preference for dark or light pages. */
   prefer: (scheme: Scheme) => Promise<void>
-  /** Types a text where the focus is, as if it were pasted. */
+  /** Types a text into the focused field, as if it were pasted. */
   type: (text: string) => Promise<void>
   press: (key: keyof typeof KEYS) => Promise<void>
-  /** How long the page's main thread has run since it was opened, in time of the processor. */
+  /** How long the page's main thread has run since it was opened, in processor time. */
   busyMs: () => Promise<number>
   /** Opens another address in the same page. */
   goTo: (url: string) => Promise<void>
-  /** Does what leads to another page, such as a click on a link or a button, and waits until that is loaded. */
+  /** Performs an action that leads to another page, such as a click on a link, and waits until that is loaded. */
   follow: (expression: string) => Promise<void>
   /** Writes the whole page, however long, as PNG. */
   screenshot: (file: string) => Promise<void>
-  /** Writes what the printer would get, on A4. */
+  /** Writes the printed page as PDF, on A4. */
   pdf: (file: string) => Promise<void>
   /**
    * Errors, warnings of the console and refusals of the content security policy so far; those of the browser itself
    * too.
    */
   problems: () => string[]
-  /** Every address that was asked for so far, data: left out. */
+  /** Every address requested so far, without data: ones. */
   requested: () => string[]
 }
 
@@ -68,10 +67,10 @@ type Wire = {
 }
 
 const LOADED_MS = 30_000
-/** What the browser calls a key, and what it types. */
+/** The browser's code of a key, and the text it types. */
 const KEYS = { Enter: { windowsVirtualKeyCode: 13, text: '\r' }, Tab: { windowsVirtualKeyCode: 9 } }
 
-/** The browser, until the test ends; null where it is not installed, which the run says, and which fails in CI. */
+/** The browser, until the test ends; null where it is not installed, which the run reports, and which fails in CI. */
 export async function openBrowser(t: TestContext): Promise<Browser | null> {
   if (!hasTool(t, 'chromium')) return null
   const { send, onEvent } = startChromium(t)
@@ -91,7 +90,7 @@ export async function openBrowser(t: TestContext): Promise<Browser | null> {
   }
 }
 
-/** One process, which is killed when the test ends. Messages are JSON, each ended by a zero byte. */
+/** A single process, which is killed when the test ends. Messages are JSON, each ended by a zero byte. */
 function startChromium(t: TestContext): Wire {
   const profile = temporaryFolder(t)
   const flags = [

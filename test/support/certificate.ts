@@ -1,5 +1,5 @@
-// Certificates made here, so that no test needs a tool the machine may not have: an authority and what it issues.
-// DER by hand: a tag, a length and a value, and the values are again such (RFC 5280, section 4.1).
+// Certificates made here, so that no test needs a tool that the machine may lack: an authority and its certificates.
+// DER is written directly: a tag, a length and a value, and the values are nested in turn (RFC 5280, section 4.1).
 
 import { createHash, generateKeyPairSync, type KeyObject, sign } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
@@ -8,7 +8,7 @@ import type { TestContext } from 'node:test'
 import { formatInstant, type Instant } from '../../src/core/time.ts'
 import { temporaryFolder } from './database.ts'
 
-/** PEM, both. */
+/** Both in PEM. */
 export type Certificate = { cert: string; key: string }
 export type Authority = {
   folder: string
@@ -38,7 +38,7 @@ export function makeAuthority(t: Pick<TestContext, 'after'>): Authority {
   }
 }
 
-/** A certificate for 127.0.0.1 that signs itself. */
+/** A self-signed certificate for 127.0.0.1. */
 export function makeCertificate(until?: Instant): Certificate {
   const keys = newKeys()
   const issuer = { name: nameOf('tranche test'), ...keys }
@@ -53,7 +53,7 @@ type Contents = {
   issuer: Keys & { name: Buffer }
   serial: number
   extensions: readonly Buffer[]
-  /** 2049, if it is left out. */
+  /** 2049 by default. */
   until?: Instant
 }
 
@@ -81,7 +81,7 @@ function encode(contents: Contents): Certificate {
   }
 }
 
-/** The identifiers of both keys: by them two authorities of one name are told apart. */
+/** The identifiers of both keys, which tell two authorities of one name apart. */
 function identifiers(own: Keys, issuer: Keys): Buffer[] {
   const ofKey = (keys: Keys): Buffer => createHash('sha1').update(spki(keys)).digest()
   return [
@@ -102,7 +102,7 @@ function tlv(tag: number, value: Buffer): Buffer {
 const sequence = (...parts: Buffer[]): Buffer => tlv(0x30, Buffer.concat(parts))
 const integer = (value: number): Buffer => tlv(0x02, Buffer.of(value))
 const oid = (hex: string): Buffer => tlv(0x06, Buffer.from(hex, 'hex'))
-/** Of two digits of the year: the ones from 1950 to 2049. */
+/** With a year of two digits, from 1950 to 2049. */
 const utcTime = (at: Instant): Buffer =>
   tlv(0x17, Buffer.from(`${formatInstant(at).slice(2, 19).replace(/\D/g, '')}Z`))
 const nameOf = (common: string): Buffer =>

@@ -12,7 +12,7 @@ import type { Instant } from '../../src/core/time.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
 import type { Store } from '../../src/store/store.ts'
 
-// An empty database at the schema of today, for the tests that need one: each process makes one and copies it.
+// An empty database at the current schema, for the tests that need one: each process makes one and copies it.
 
 let made: Promise<string> | undefined
 
@@ -22,7 +22,7 @@ export async function openFresh(file: string, clock: () => Instant): Promise<Sto
   return openStore(file, { clock, create: false })
 }
 
-/** Puts an empty database where there is none: its migrations take longer than most of what a test does with it. */
+/** Copies an empty database to a free place: its migrations take longer than most of a test's work on it. */
 export async function layFresh(file: string): Promise<void> {
   made ??= makeEmpty()
   copyFileSync(await made, file)
@@ -35,38 +35,36 @@ async function makeEmpty(): Promise<string> {
   return file
 }
 
-/** Of a test process that keeps its databases on a server: that server. */
+/** The server of a test process whose databases are on one. */
 const server =
   process.env.TRANCHE_TEST_STORE === 'postgres' ? await import('./postgres-server.ts') : undefined
 await server?.ourServer()
 
 export const isOnServer = server !== undefined
 
-/** What --db is to name for a database of this folder, of which nothing is there yet; the same for the same folder. */
+/** The value of --db for a database of this folder that does not exist yet; the same for the same folder. */
 export const addressIn = (folder: string): string =>
   server ? server.emptyDatabase(folder) : join(folder, 'tranche.db')
 
-/** Opens a new database, at the schema of today. */
+/** Opens a new database, at the current schema. */
 export const openNew = async (folder: string, clock: () => Instant): Promise<Store> =>
   server ? openAgain(await server.ownDatabase(folder), clock) : openFresh(addressIn(folder), clock)
 
-/** Opens one that is there. */
+/** Opens an existing database. */
 export async function openAgain(address: string, clock: () => Instant): Promise<Store> {
   const database = await databaseOf(address, { clock })
   return database.open({ create: false })
 }
 
-/**
- * The setting by which a process finds the database of the folder it runs in; on a disk it finds the file by itself.
- */
+/** The setting by which a process finds the database of its working folder; on a disk it finds the file by itself. */
 export const settingIn = (folder: string): { TRANCHE_DB?: string } =>
   server && existsSync(folder) ? { TRANCHE_DB: addressIn(folder) } : {}
 
 // Folders for the files of one test, and of all tests of a process.
 
 /**
- * A folder that is gone when the test ends. Its hooks run in the order in which they were made, and a process that
- * still writes would be in the way: the last of them removes the folder, after whatever was started in it is ended.
+ * A folder that is removed when the test ends. Hooks run in the order in which they were made, and a process that still
+ * writes would be in the way: the last hook removes the folder, after every process started in it has ended.
  */
 export function temporaryFolder(t: Pick<TestContext, 'after'>): string {
   const folder = mkdtempSync(join(tmpdir(), 'tranche-test-'))
@@ -74,20 +72,20 @@ export function temporaryFolder(t: Pick<TestContext, 'after'>): string {
   return folder
 }
 
-/** A folder that is gone when the process ends: for what its tests make once and copy. */
+/** A folder that is removed when the process ends: for files that its tests make once and copy. */
 export function folderOfProcess(): string {
   const folder = mkdtempSync(join(tmpdir(), 'tranche-test-'))
   process.once('exit', () => rmSync(folder, { recursive: true }))
   return folder
 }
 
-// The rows of a database, wherever it is: for tests that see or make what no command does.
+// The rows of a database, wherever it is: for tests that see or make rows as no command does.
 
 type Row = Record<string, unknown>
-/** One statement in SQL that both stores speak, with a ? for each value. Integers are numbers. */
+/** A single statement in SQL that both stores accept, with a ? for each value. Integers are numbers. */
 export type Rows = (sql: string, ...values: unknown[]) => Promise<Row[]>
 
-/** Asks as somebody with a shell would, until the test ends. `address` is what --db names. */
+/** Runs statements as somebody with a shell would, until the test ends. `address` is the value of --db. */
 export const rowsOf = (t: Pick<TestContext, 'after'>, address: string): Promise<Rows> =>
   isOnServer ? onServer(t, address) : inFile(t, address)
 
@@ -122,7 +120,7 @@ async function onServer(t: Pick<TestContext, 'after'>, url: string): Promise<Row
   }
 }
 
-/** Has the database fail, with a message, whatever touches a table in one way; what it answers ends that. */
+/** Has the database refuse one kind of write to a table, with a message; the returned function ends that. */
 export async function refuse(
   rows: Rows,
   { verb, table, message }: { verb: 'insert' | 'update' | 'delete'; table: string; message: string },

@@ -1,4 +1,4 @@
-// A reader of Prometheus' text format that is stricter than Prometheus: it refuses what promtool complains of.
+// A parser of Prometheus' text format that is stricter than Prometheus: it refuses texts that promtool complains of.
 
 import assert from 'node:assert/strict'
 
@@ -53,7 +53,7 @@ function readSample(line: string, types: Map<string, string>, values: Map<string
   values.set(series, number)
 }
 
-/** Buckets only grow, and the last one holds all. */
+/** Buckets only grow, and the last one counts everything. */
 function checkHistogram(name: string, values: Map<string, number>): void {
   const before = new Map<string, number>()
   for (const [series, value] of values) {

@@ -3,12 +3,12 @@
 import { readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 
-// The functions of a file and how long they are, read as text, for the test of the house rules.
+// The functions of a file and their lengths, read as text, for the test of the house rules.
 
 /**
  * The functions with a block body. The formatter puts a body's closing brace at the indentation of the line that opens
- * it, so no parser is needed. `whole` is all that one has to read of a function, the closures inside it included; `own`
- * are the lines that are in no function inside it.
+ * it, so no parser is needed. `whole` counts all lines of a function, the closures inside it included; `own` counts the
+ * lines that are in no function inside it.
  */
 export function functionsOf(text: string): { head: string; own: number; whole: number }[] {
   const lines = text.split('\n')
@@ -80,7 +80,7 @@ export function reached(from: string, follow: (seen: Import) => boolean): Set<st
   return seen
 }
 
-/** One circle for each import that closes one, as the files on its way. */
+/** A circle for each import that closes one, as the files on its way. */
 export function circlesOf(graph: ReadonlyMap<string, readonly string[]>): string[] {
   const circles: string[] = []
   const done = new Set<string>()
@@ -95,11 +95,11 @@ export function circlesOf(graph: ReadonlyMap<string, readonly string[]>): string
   return circles
 }
 
-// Which lines of comments and of guides are too long, for the test of the house rules.
+// Lines of comments and of guides that are too long, for the test of the house rules.
 
 const LINE_CHARS_MAX = 120
 
-/** As `file:line`. A line without a space to break it at, such as an address, may be as long as it is. */
+/** As `file:line`. A line without a space to break it at, such as an address, may have any length. */
 const tooLong = (file: string, lines: readonly string[], counts: (line: string) => boolean): string[] =>
   lines.flatMap((line, at) =>
     line.length > LINE_CHARS_MAX && counts(line) && /\S \S/.test(line.replace(/^\s*\S{1,3} +/, ''))
@@ -110,7 +110,7 @@ const tooLong = (file: string, lines: readonly string[], counts: (line: string) 
 export const longComments = (file: string, text: string): string[] =>
   tooLong(file, text.split('\n'), (line) => /^\s*(\/\/|\/\*|\*) /.test(line.replace('/**', '/*')))
 
-/** Leaves out tables, headings, code, and what a program writes between `<!-- NAME -->` and `<!-- end -->`. */
+/** Leaves out tables, headings, code, and program output between `<!-- NAME -->` and `<!-- end -->`. */
 export function longProse(file: string, text: string): string[] {
   let inCode = false
   let isGenerated = false
@@ -149,12 +149,12 @@ const BELOW_CLI = [
   'whole-file',
 ]
 
-/** What a command may use: those, and what commands share. */
+/** Imports of a command: those, and the modules that commands share. */
 const COMMAND = [...BELOW_CLI, 'cli', 'cli/context', 'cli/terminal']
 
 /**
- * Who may import whom. A room is a file of src without its ending, else its folder; the first that matches counts.
- * "types of" allows type imports alone. Packages and Node's own modules are free except where `packages` lists them.
+ * Allowed imports. A room is a file of src without its ending, else its folder; the first match counts. "types of"
+ * allows type imports alone. Packages and Node's own modules are free except where `packages` lists them.
  */
 export const ROOMS: Record<string, { may: string[]; packages?: string[] }> = {
   core: { may: ['core'], packages: ['decimal.js'] },
@@ -190,7 +190,7 @@ export const ROOMS: Record<string, { may: string[]; packages?: string[] }> = {
   webhook: { may: ['core', 'outgoing-call', 'resources', 'webhook', 'types of store', 'types of http'] },
   price: { may: ['core', 'outgoing-call', 'plain-file', 'price', 'types of store'] },
   cli: { may: COMMAND },
-  // The only one that knows which stores there are.
+  // The only room that knows which stores there are.
   'cli/context': {
     may: ['machine', 'store', 'store/postgres', 'store/sqlite', 'types of core'],
     packages: [],

@@ -1,4 +1,4 @@
-// Which kinds of test files there are, which of them are about the whole service, and which share a process.
+// The kinds of test files: which of them are about the whole service, and which share a process.
 
 import { availableParallelism } from 'node:os'
 import { relative, resolve } from 'node:path'
@@ -9,23 +9,23 @@ export const needsServer = (file: string): boolean => file.endsWith('.server.tes
 
 /**
  * Whether it belongs to `npm test -- --heavy`, which .ci/run runs: it takes seconds of every core for one rule, it
- * drives a browser, or it is a short run of a search that can go on for minutes (fuzz, simulate, faults) or of another
- * command (bench, audit).
+ * drives a browser, or it is a short run of a search that can continue for minutes (fuzz, simulate, faults) or of
+ * another command (bench, audit).
  */
 export const isHeavy = (file: string): boolean => file.endsWith('.heavy.test.ts')
 
 /** Whether it belongs to `npm run test:fast`: it starts no process, waits for no time limit, and takes no seconds. */
 export const isQuick = (file: string): boolean => !/\.(process|server|wait|long|heavy)\.test\.ts$/.test(file)
 
-/** Whether its time goes by in waiting for the product's time limits, not in work. */
+/** Whether it mostly waits for the product's time limits. */
 export const isWaiting = (file: string): boolean => file.endsWith('.wait.test.ts')
 
-/** Whether it holds what the service keeps and answers, whatever keeps its data: it runs on each store. */
+/** Whether it tests the stored data and the answers of the service on any store: it runs on each one. */
 export const isOfService = (file: string): boolean => ON_EACH_STORE.some((pattern) => pattern.test(file))
 
 /**
- * Without those about sockets, words and options, which no store changes, and those that put rows into the file or read
- * them there, to make or to see what no command does.
+ * Without those about sockets, words and options, which no store changes, and those that read or write rows of the
+ * file, as no command does.
  */
 const ON_EACH_STORE = [
   /^test\/billing\/(against|issue|months|tiers)\.test\.ts$/,
@@ -39,15 +39,15 @@ const ON_EACH_STORE = [
 const ROOT = resolve(import.meta.dirname, '../..')
 
 /**
- * Seconds, measured file by file: of processor time, for files that wait of waiting. The figures need not be right,
- * only in proportion, and a file that is not among them takes little.
+ * Seconds, measured file by file: of processor time, or of waiting for files that wait. The figures need only be
+ * proportional, and a file that is not among them takes little.
  */
 const COSTS: Record<string, number> = costs
 const COST_OF_OTHERS = 0.3
 
 /**
- * The files of each process, so that all end at about the same time: the costliest first, each to the process that has
- * least to do. None is empty.
+ * The files of each process, so that all end at about the same time: the costliest first, each to the process with the
+ * least work. None is empty.
  */
 export function spread(files: readonly string[], processes: number): string[][] {
   const costOf = (file: string): number => COSTS[relative(ROOT, resolve(ROOT, file))] ?? COST_OF_OTHERS
@@ -61,9 +61,9 @@ export function spread(files: readonly string[], processes: number): string[][] 
 }
 
 const CORES = availableParallelism()
-/** What waits takes next to no processor time, so it may run beside everything else. */
+/** Waiting tests take almost no processor time, so they may run beside everything else. */
 const WAITING = 3
-/** While those wait, others keep the cores busy. More would end no earlier, and would make those that wait late. */
+/** During the waits, others keep the cores busy. More would end no earlier, and would delay those that wait. */
 export const PROCESSES_AT_ONCE = WAITING + CORES
 
 /** The files of each process, in the order in which they are to be started. */

@@ -1,4 +1,4 @@
-// Large files put in by SQL, in seconds. What is in the file is checked by its own keys and constraints.
+// Large files filled by SQL, in seconds. Their contents are checked by their own keys and constraints.
 
 import { hash } from 'node:crypto'
 import { price, usd } from '../../src/core/money.ts'
@@ -6,8 +6,8 @@ import { DAY_MS, HOUR_MS, type Instant, plus } from '../../src/core/time.ts'
 import { type Database, openFile } from '../../src/store/sqlite/file/connection.ts'
 import { T0 } from './service.ts'
 
-// What large databases are filled with, as SQL for either store: users, plans that wait for a price or an hour that
-// does not come, executions, trades. Every statement goes into tables that are empty.
+// The contents of large databases, as SQL for either store: users, plans that wait for a price or an hour that does not
+// come, executions, trades. Every statement inserts into empty tables.
 
 export type Filling = { text: string; params: Record<string, unknown> }
 /** How a store writes a number with so many hexadecimal digits. */
@@ -23,15 +23,15 @@ export type Layout = {
   plans: number
   now: Instant
   /**
-   * Which price each plan waits for, all of them at most 50,000 USD: one for all, a thousand values in turns, or as
-   * many as there are plans, without any order, down to 45,000 USD.
+   * The limit price of each plan, at most 50,000 USD: one for all, a thousand values in turns, or as many as there are
+   * plans, without any order, down to 45,000 USD.
    */
   limits: 'alike' | 'in turns' | 'scattered'
-  /** Whether each plan has an execution out, and in which state. */
+  /** Whether each plan has an open execution, and in which state. */
   executions?: 'pending' | 'sent'
 }
 
-/** A server would take a parameter beside a small number for a small one. */
+/** A server would infer a small integer type for a parameter next to a small number. */
 const LIMIT = 'cast(:limit as bigint)'
 const LIMITS: Record<Layout['limits'], string> = {
   alike: LIMIT,
@@ -40,7 +40,7 @@ const LIMITS: Record<Layout['limits'], string> = {
 }
 
 const NUMBERS = 'with recursive n (i) as (values (1) union all select i + 1 from n where i < :count)'
-/** As the product makes them: the time first, then what differs. */
+/** As the product makes them: the time first, then the distinguishing part. */
 const executionId = (hex: Hex): string =>
   `'exec_' || ${hex('cast(:created_at as bigint)', 12)} || ${hex('i', 20)}`
 
@@ -56,7 +56,7 @@ export const usersOf = ({ tenantId, users }: Pick<Layout, 'tenantId' | 'users'>)
 
 /**
  * Weekly plans p1, p2, ... of 200 USD with their users. Each has fired the first unit of its first slot, and waits for
- * its price, or for nine hours to go by without one.
+ * its price, or for nine hours without one.
  */
 export function plansOf(layout: Layout, hex: Hex): Filling[] {
   const { plans, now, tenantId, users, limits, executions } = layout
@@ -125,7 +125,7 @@ export type Trades = {
 }
 
 /**
- * Plans with closed windows, and filled executions of 10 USD with their trades. The digests are made up: `check` would
+ * Plans with closed windows, and filled executions of 10 USD with their trades. The digests are invalid: `check` would
  * name every trade.
  */
 export function tradesOf({ tenantId, users, plans, trades, start, end }: Trades, hex: Hex): Filling[] {
@@ -300,7 +300,7 @@ export function fill(file: string, work: (db: Database) => void): void {
   }
 }
 
-/** To a database that has none of them. */
+/** Adds plans to a database that has none. */
 export const addPlans = (db: Database, layout: Layout): void => addAll(db, plansOf(layout, hexInSqlite))
 
 export const addTrades = (db: Database, trades: Trades): void => addAll(db, tradesOf(trades, hexInSqlite))
@@ -314,14 +314,14 @@ export function addAll(db: Database, fillings: readonly Filling[]): void {
   for (const { text, params } of fillings) db.prepare(text).run(params)
 }
 
-// One user with a crowd of plans, each with an execution out, put in by SQL: what a partner could build up in weeks.
+// A user with a crowd of plans, each with an open execution, inserted by SQL: as a partner could build up in weeks.
 
 type Crowd = { user: string; plans: number; status: 'pending' | 'sent' }
 
 /** Adds the user and the plans to a tenant. A sent execution is under a lease until five minutes after T0. */
 export function addCrowd(file: string, tenantId: number, { user, plans, status }: Crowd): void {
   const db = openFile(file)
-  // Only to be quick: what is in the file is checked by its own keys all the same.
+  // For speed only: the file's own keys check its contents all the same.
   db.pragma('synchronous = off')
   db.pragma('foreign_keys = on')
   const values = {
@@ -357,7 +357,7 @@ export function addCrowd(file: string, tenantId: number, { user, plans, status }
      select plan + i, :tenant, (select user_id from users where tenant_id = :tenant and partner_user_id = :user), :user || ' ' || i, :amount,
        'weekly', 1, :now, 'active', :now, :now from n, base`,
   ]
-  // Plans come last, so that they are what tells how many there were; the keys are checked at the commit.
+  // Plans come last, since they determine the number of the others; the keys are checked at the commit.
   db.pragma('defer_foreign_keys = on')
   db.exec('begin')
   db.pragma('defer_foreign_keys = on')

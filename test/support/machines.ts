@@ -1,5 +1,5 @@
-// A machine of its own for a test that makes users, crontabs and files in /etc: a shell of root's in namespaces, where
-// every folder it writes to is a mount of its own and no network leads out. When the shell ends, everything it has
+// A machine of its own for a test that makes users, crontabs and files in /etc: a root shell in namespaces, where every
+// folder it writes to is a mount of its own and no network leads out. When the shell ends, every process that it has
 // started ends with it.
 
 import assert from 'node:assert/strict'
@@ -19,8 +19,8 @@ import { hasTool } from './tools.ts'
 const UNSHARE = ['--mount', '--net', '--pid', '--fork', '--mount-proc', '--kill-child']
 
 /**
- * Its own /etc is a copy; its own /dev has the usual devices, and the log of nobody else. The executable is where every
- * user may run it: a checkout may be in a folder of root's.
+ * Its own /etc is a copy; its own /dev has the usual devices, without the host's log socket. The executable is where
+ * every user may run it: a checkout may be in a folder of root's.
  */
 const SETUP = `
 mount -t tmpfs none /mnt
@@ -36,14 +36,14 @@ install -d -g crontab -m 1730 /var/spool/cron/crontabs 2> /dev/null || true
 rm -f /etc/cron.d/*
 `
 
-/** A log of the system, written to /var/log/syslog. */
+/** A system log, written to /var/log/syslog. */
 export const SYSLOG = `
 printf '%s\\n' 'module(load="imuxsock")' '*.* action(type="omfile" file="/var/log/syslog")' > /etc/rsyslog.conf
 rsyslogd
 until [ -S /dev/log ]; do sleep 0.05; done
 `
 
-/** Into a folder with the executable that only root may enter, like root's home. */
+/** Changes to a folder with the executable that only root may enter, like root's home. */
 export const IN_HOME = `
 mkdir -m 0700 /mnt/copied && cd /mnt/copied && ln -s "$TRANCHE" tranche
 `
@@ -59,7 +59,7 @@ pg_createcluster $V main -- --no-sync > /dev/null
 pg_ctlcluster $V main start
 `
 
-/** Whether the test can go on: as root, where the system lets it. */
+/** Whether the test can run: as root, where the system permits it. */
 export function hasOwnMachine(t: TestContext): boolean {
   if (spawnSync('unshare', [...UNSHARE, 'true']).status === 0) return true
   assert.ok(!process.env.CI, 'CI must let root make namespaces')
@@ -91,15 +91,15 @@ export async function onOwnMachine(
   return { code, out, err }
 }
 
-// Two machines on one network: each is a shell of root's in namespaces of its own, with its own disk, processes and
-// addresses. One that loses its power loses everything but its disk.
+// Two machines on one network: each is a root shell in namespaces of its own, with its own disk, processes and
+// addresses. A machine that loses its power loses everything but its disk.
 
 export type Machine = {
-  /** Runs a script in bash as root, in a folder with the executable and what was given; returns what it prints. */
+  /** Runs a script in bash as root, in a folder with the executable and the given files; returns its output. */
   run: (script: string) => Promise<string>
   /** Starts a script, which ends with the machine. */
   start: (script: string) => ChildProcess
-  /** How a program of this machine begins. */
+  /** The prefix of a program's command line on this machine. */
   enter: readonly [string, ...string[]]
   /** Ends everything on it at once. */
   cutPower: () => Promise<void>
@@ -131,7 +131,7 @@ mount -t tmpfs none /dev/shm
 touch /run/ready
 exec cat > /dev/null`
 
-/** `given` is a folder that each of them has a copy of. */
+/** Each of them has a copy of the folder `given`. */
 export async function twoMachines(
   t: TestContext,
   given: string,
@@ -146,12 +146,12 @@ export async function twoMachines(
     const disk = join(disks, name)
     mkdirSync(disk, { recursive: true })
     const shell = spawn('unshare', [...UNSHARE, 'bash', '-euc', setUp(name, disk, given)], {
-      // Its end, which comes with that of this process, is that of the machine.
+      // The machine ends with this input, which ends with this process.
       stdio: ['pipe', 'ignore', 'pipe'],
     })
     const gone = once(shell, 'close')
     const pid = await firstProcess(shell)
-    // All others end with the first one, and what they took of the processor is counted as that of the test.
+    // All others end with the first one, and their processor time is counted as that of the test.
     const off = async () => {
       if (shell.exitCode === null && shell.signalCode === null) process.kill(Number(pid), 'SIGKILL')
       await gone
@@ -175,7 +175,7 @@ export async function twoMachines(
 
 const PATHS = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
 
-/** The process that all others of the machine end with, once its folders are there. */
+/** The first process of the machine, which all others end with, once its folders are there. */
 async function firstProcess(shell: ChildProcess): Promise<string> {
   let said = ''
   shell.stderr?.setEncoding('utf8').on('data', (part) => (said += part))
@@ -193,7 +193,7 @@ async function firstProcess(shell: ChildProcess): Promise<string> {
 
 const ADDRESSES = { a: '10.0.0.1', b: '10.0.0.2' } as const
 
-/** A cable between the two. It goes with a machine; what is sent to that one afterwards goes nowhere. */
+/** A cable between the two. It goes with a machine; packets sent to that one afterwards are lost. */
 async function wire(running: ReadonlyMap<string, { pid: string }>): Promise<void> {
   const [a, b] = [running.get('a')?.pid, running.get('b')?.pid]
   if (a === undefined || b === undefined) return
@@ -223,7 +223,7 @@ async function wire(running: ReadonlyMap<string, { pid: string }>): Promise<void
   }
 }
 
-/** Not the end of its output: what it leaves running may keep that. */
+/** Does not wait for the end of its output: background processes may hold that open. */
 async function finished(bash: ChildProcess, script: string): Promise<string> {
   let [out, err] = ['', '']
   bash.stdout?.setEncoding('utf8').on('data', (part) => (out += part))
@@ -233,10 +233,10 @@ async function finished(bash: ChildProcess, script: string): Promise<string> {
   return out
 }
 
-// A Debian that systemd has booted: what units do can be seen only there. Its files are made once, and each test has a
-// machine of its own on them, whose changes are in memory and go with it.
+// A Debian booted by systemd: only there can the effect of units be seen. Its files are made once, and each test has a
+// machine of its own on them, whose changes are in memory and vanish with it.
 
-/** Besides the smallest Debian 12: what the units need, what the guides use on a server, and what runs the samples. */
+/** In addition to the smallest Debian 12: packages for the units, for the guides on a server, and for the samples. */
 const DEBIAN = [
   'systemd',
   'systemd-sysv',
@@ -254,7 +254,7 @@ const DEBIAN = [
 ]
 const DEBIAN_FOLDER = join(dirname(EXECUTABLE), '.debian')
 
-/** Makes its files, if nobody has; of the test processes that ask at the same time, one does. */
+/** Makes its files, if nobody has; of several test processes at once, one does. */
 export async function debianFolder(): Promise<string> {
   const name = createHash('sha256').update(DEBIAN.join()).digest('hex').slice(0, 8)
   const tree = join(DEBIAN_FOLDER, name)
@@ -311,7 +311,7 @@ export async function bootedMachine(
   const gone = once(nspawn, 'exit')
   let leader = ''
   t.after(async () => {
-    // All that runs there ends with its first process.
+    // All of its processes end with the first one.
     if (nspawn.exitCode === null) process.kill(leader === '' ? (nspawn.pid ?? 0) : Number(leader), 'SIGKILL')
     await gone
   })

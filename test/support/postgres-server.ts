@@ -1,5 +1,5 @@
-// A real PostgreSQL server for tests: in a folder of its own, over a socket only, gone when its process ends, however
-// that ends. Each test has a database of its own, copied from one with the schema in it.
+// A real PostgreSQL server for tests: in a folder of its own, over a socket only, stopped when its process ends, in
+// whatever way. Each test has a database of its own, copied from one with the schema.
 
 import assert from 'node:assert/strict'
 import { type ChildProcess, execFile, execFileSync, spawn } from 'node:child_process'
@@ -22,11 +22,11 @@ export type Server = {
   folder: string
   /** The address of a database of this server. */
   url: (database: string, user?: string) => string
-  /** Asks the server itself, as its superuser. */
+  /** Queries the server itself, as its superuser. */
   ask: <Row extends object>(sql: string, database?: string) => Promise<Row[]>
-  /** Sends the server's first process a signal: SIGQUIT has it fall over, SIGINT stop its work and end. */
+  /** Sends the server's first process a signal: SIGQUIT crashes it, SIGINT stops its work and ends it. */
   kill: (signal: NodeJS.Signals) => void
-  /** Starts it anew in its folder once it has ended, however it did. */
+  /** Restarts it in its folder once it has ended, in whatever way. */
   again: () => Promise<void>
   /** Ends it and removes its folder. */
   stop: () => Promise<void>
@@ -36,7 +36,7 @@ const TEMPLATE = 'template_tranche'
 let running: Promise<Server> | undefined
 let started: Server | undefined
 
-/** The server of this process, started when it is first asked for. */
+/** The server of this process, started on first use. */
 export function ourServer(): Promise<Server> {
   running ??= startServer().then(async (server) => {
     await server.ask(`create database ${TEMPLATE}`)
@@ -49,7 +49,7 @@ export function ourServer(): Promise<Server> {
   return running
 }
 
-/** The address of a database that is a test's alone: of the same name the same one. */
+/** The address of a database for one test alone: equal names give the same database. */
 export async function ownDatabase(name: string): Promise<string> {
   const server = await ourServer()
   const database = databaseName(name)
@@ -59,16 +59,12 @@ export async function ownDatabase(name: string): Promise<string> {
   return server.url(database)
 }
 
-/**
- * Makes a database with nothing but the schema in it, on a server that is `ourServer` of this process or of another.
- */
+/** Makes a database with only the schema, on the `ourServer` of this process or of another. */
 export async function copyTemplate(name: string, ask: (sql: string) => Promise<unknown>): Promise<void> {
   await ask(`create database ${name} template ${TEMPLATE} strategy file_copy`)
 }
 
-/**
- * The same with nothing in it, unless it is there. The server must have been started, as nothing is waited for here.
- */
+/** The address of an empty database, created if missing. The server must have been started: nothing is awaited here. */
 export function emptyDatabase(name: string): string {
   if (!started) throw new Error('the server was not started')
   const database = databaseName(name)
@@ -81,17 +77,17 @@ export function emptyDatabase(name: string): string {
 const databaseName = (of: string): string => `t${createHash('sha256').update(of).digest('hex').slice(0, 20)}`
 const made = new Set<string>()
 
-/** Makes a cluster and starts it. `settings` go before those that make it fast and forgetful. */
+/** Makes a cluster and starts it. `settings` are added to those that make it fast and not durable. */
 export async function startServer(settings: Record<string, string> = {}): Promise<Server> {
   const folder = mkdtempSync(join(shortFolder(), 'tpg-'))
   const owner = ownerOf(folder)
-  // Somebody may have tidied up its folder meanwhile.
+  // Its folder may have been cleaned up meanwhile.
   if (!pristine || !existsSync(pristine)) pristine = makeCluster()
   execFileSync('cp', ['-R', pristine, join(folder, 'data')], owner)
   return runServer(folder, settings)
 }
 
-/** What initdb makes, made once in a process: a copy takes a tenth of the time. */
+/** The result of initdb, made once in a process: a copy takes a tenth of the time. */
 let pristine: string | undefined
 
 function makeCluster(): string {
@@ -118,7 +114,7 @@ export async function startStandby(of: Server, settings: Record<string, string> 
   const folder = mkdtempSync(join(shortFolder(), 'tpg-'))
   const { username, port } = new URL(of.url('postgres'))
   const source = `host=${of.folder} port=${port} user=${username}`
-  // -R has it follow; without a checkpoint at once it would wait minutes for the next one.
+  // -R makes it follow; without an immediate checkpoint it would wait minutes for the next one.
   const argv = ['-D', join(folder, 'data'), '-d', source, '-R', '--checkpoint=fast', '--no-sync']
   await promisify(execFile)(serverProgram('pg_basebackup'), argv, ownerOf(folder))
   return runServer(folder, settings)
@@ -127,20 +123,20 @@ export async function startStandby(of: Server, settings: Record<string, string> 
 const FAST = { fsync: 'off', full_page_writes: 'off', max_connections: '200', max_wal_size: '4GB' }
 
 /**
- * Holds the server, starts it anew for each line of its input, and waits for the end of that, which comes with the end
- * of the process that holds the other end of it, kill -9 included: then it ends the server and removes the folder.
+ * Supervises the server and restarts it for each line of its input. The input ends with the process at its other end,
+ * kill -9 included: then this ends the server and removes the folder.
  */
 const KEEPER = `while "$@" >> "$0/log" 2>&1 & server=$!; read -r line; do :; done
   kill -CONT $server; kill -QUIT $server; wait; rm -rf "$0"`
 
-/** Starts the cluster that is in a folder. */
+/** Starts the cluster in a folder. */
 export async function runServer(folder: string, settings: Record<string, string> = {}): Promise<Server> {
   const all = { ...FAST, listen_addresses: '', unix_socket_directories: folder, ...settings }
   const options = Object.entries(all).flatMap(([name, value]) => ['-c', `${name}=${value}`])
   const command = [serverProgram('postgres'), '-D', join(folder, 'data'), ...options]
   const keeper = spawn('sh', ['-c', KEEPER, folder, ...command], {
     ...ownerOf(folder),
-    // An interruption of the terminal is not for it.
+    // A Ctrl-C at the terminal must not reach it.
     detached: true,
     stdio: ['pipe', 'ignore', 'ignore'],
   })
@@ -163,7 +159,7 @@ export async function runServer(folder: string, settings: Record<string, string>
     process.kill(Number(pid), signal)
   }
   const again = async (): Promise<void> => {
-    // Processes of the one before may still be about to end, and keep the next one out.
+    // Processes of the previous server may still be ending, and prevent the next one from starting.
     for (let tried = 1; ; tried++) {
       keeper.stdin?.write('\n')
       try {
@@ -185,7 +181,7 @@ async function ended(keeper: ChildProcess): Promise<void> {
   await gone
 }
 
-/** Resolves once it answers. Throws with its log when it does not begin to run, or not in time. */
+/** Resolves once it answers. Throws with its log when it does not start, or not in time. */
 export async function isReady(ask: Server['ask'], folder: string, withinMs = START_MAX_MS): Promise<void> {
   const began = performance.now()
   for (;;) {
@@ -207,11 +203,11 @@ const BEGIN_MAX_MS = 5_000
 const AGAIN_MS = 2_000
 const AGAIN_MAX = 7
 
-/** What a socket's path may be at most, and what the server puts behind that of a folder of ours. */
+/** The longest path of a socket, and the server's part of it after one of our folders. */
 const SOCKET_BYTES_MAX = 107
 const SOCKET = '/tpg-123456/.s.PGSQL.5432'
 
-/** The folder for temporary files, or another one where its name is too long, or where the server's user may not go. */
+/** The folder for temporary files, or another one where its name is too long or the server's user has no access. */
 function shortFolder(): string {
   const fits = (folder: string) => Buffer.byteLength(folder + SOCKET) <= SOCKET_BYTES_MAX && isOpen(folder)
   const found = [tmpdir(), '/dev/shm', '/tmp'].find(fits)
@@ -219,12 +215,12 @@ function shortFolder(): string {
   return found
 }
 
-/** Whether another user may pass through it and all above it. */
+/** Whether another user has access to it through all folders above it. */
 const isOpen = (folder: string): boolean =>
   process.getuid?.() !== 0 ||
   (existsSync(folder) && (statSync(folder).mode & 0o001) !== 0 && (folder === '/' || isOpen(dirname(folder))))
 
-/** The server refuses to run as root: then it runs as the user that Debian made for it. */
+/** The server refuses to run as root: then it runs as the user that Debian creates for it. */
 function ownerOf(folder: string): { uid?: number; gid?: number; cwd: string } {
   if (process.getuid?.() !== 0) return { cwd: folder }
   const id = (option: string) => Number(execFileSync('id', [option, 'postgres'], { encoding: 'utf8' }))
@@ -233,16 +229,16 @@ function ownerOf(folder: string): { uid?: number; gid?: number; cwd: string } {
   return { uid, gid, cwd: folder }
 }
 
-// A server that asks for a password, as one over a network does.
+// A server that requires a password, as one over a network does.
 
-/** What no output may hold. */
+/** The password that no output may contain. */
 export const PASSWORD = 'canary-7Zq2kP0sXw4tB9'
 
 export type Guarded = {
   server: Server
   port: string
   settings: Record<string, string>
-  /** The address of a database for the user `app`, who owns the one of that name. */
+  /** The address of a database for the user `app`, who owns the database of that name. */
   url: (password: string, database?: string) => string
 }
 
@@ -308,24 +304,24 @@ export async function poolTo(
   return (database) => `postgres://tranche@localhost:${PORT}/${database}?host=${encodeURIComponent(folder)}`
 }
 
-// A primary whose commits wait for its standby, and somebody who ends such a wait: then what was to be committed is on
-// one disk alone, and the server calls it a success.
+// A primary whose commits wait for its standby, and a session that cancels such a wait: then the commit is on one disk
+// alone, and the server reports success.
 
 const WAIT_MAX_MS = 60_000
 
 type Pair = {
   primary: Server
-  /** Has commits wait from now on, from one statement to the next. Returns how they go on. */
+  /** Makes commits wait from now on. Returns the function that lets them continue. */
   holdBack: () => () => void
-  /** Resolves when a commit of ours waits, another than those that were seen before, or `isOver`. */
+  /** Resolves when a commit of ours waits, other than those seen before, or `isOver`. */
   waits: (isOver?: () => boolean) => Promise<void>
-  /** Ends the wait that was seen last. */
+  /** Cancels the wait that was seen last. */
   endWait: (how: 'pg_cancel_backend' | 'pg_terminate_backend') => Promise<void>
 }
 
 let isRunning: Promise<Pair> | undefined
 
-/** Both of this process; they are started when they are first asked for, and end with it. */
+/** Both servers of this process; they are started on first use, and end with it. */
 export function ourPair(): Promise<Pair> {
   isRunning ??= startPair()
   return isRunning
@@ -369,7 +365,7 @@ const WAITING = `select pid, pid || ' ' || query_start as statement from pg_stat
 
 type Followed = { told: () => string; isOver: () => boolean; ended: Promise<void> }
 
-/** What became of some work by now: '' while it goes on, 'done', or why it failed. */
+/** The state of some work: '' while it runs, 'done', or the reason of its failure. */
 export function followed(work: Promise<unknown>): Followed {
   let told = ''
   const ended = work.then(
@@ -383,7 +379,7 @@ export function followed(work: Promise<unknown>): Followed {
   return { told: () => told, isOver: () => told !== '', ended }
 }
 
-/** Fails when the work is told as done before the standby has what it committed, whose wait somebody ends. */
+/** Fails when the work is reported as done before the standby has its commit, whose wait somebody cancels. */
 export async function assertNotToldAlone(
   t: Pick<TestContext, 'after'>,
   { holdBack, waits, endWait }: Pair,
@@ -404,7 +400,7 @@ export async function assertNotToldAlone(
   await waits(isOver)
   assert.equal(told(), '')
   await endWait(how)
-  // Somebody waits again, or has been told.
+  // A commit waits again, or the work has been reported.
   await waits(isOver)
   assert.equal(told(), '')
   goOn()
@@ -412,33 +408,33 @@ export async function assertNotToldAlone(
   assert.equal(told(), 'done')
 }
 
-// A way to a PostgreSQL server that is cut when a commit comes along it.
+// A proxy to a PostgreSQL server that is cut when a commit passes.
 
 /**
- * What becomes of the next commit: it arrives and its answer does not, or cannot be read; it does not arrive; or its
- * answer says that it was undone.
+ * The fate of the next commit: it arrives and its answer does not, or is unreadable; it does not arrive; or its answer
+ * reports a rollback.
  */
 export type Fate = 'answer lost' | 'answer garbled' | 'never arrives' | 'answered with rollback'
 
-/** By the folder of its socket. */
+/** A server, by the folder of its socket. */
 type Place = Pick<Server, 'folder'>
-/** A test, or what else ends. */
+/** A test, or anything else with an end. */
 type Ending = { after: (end: () => void) => void }
 
 type Proxy = {
   url: string
-  /** Lets the next commit meet its fate; resolves then. `after` goes before anybody may connect anew. */
+  /** Lets the next commit meet its fate; resolves then. `after` runs before anybody may connect again. */
   next: (fate: Fate, after?: () => Promise<void>) => Promise<void>
-  /** Ends every connection there is. */
+  /** Ends every open connection. */
   cut: () => void
-  /** Where connections lead from now on. */
+  /** Sets where connections lead from now on. */
   leadTo: (server: Place) => void
 }
 
 const COMMIT = Buffer.from('commit\0')
 const COMMITTED = Buffer.from('COMMIT\0')
 const ROLLED_BACK = Buffer.from('ROLLBA\0')
-/** The kind of a message, and its length. */
+/** The bytes of a message's kind and length. */
 const HEADER_BYTES = 5
 const A_ROW = Buffer.from('D')
 
@@ -502,19 +498,17 @@ export async function proxyTo(t: Ending, server: Place, database: string): Promi
   }
 }
 
-// A command that a database refuses: one sentence, in each way of asking, and never a password.
+// A command that a database refuses: one sentence, in each format, and never a password.
 
 export type Refusal = { exit: number; code: string; says: RegExp }
 
-/**
- * A command on a database fails with one sentence, which does not hold the password, and each way of asking says it.
- */
+/** A command on a database fails with one sentence without the password, and each format has it. */
 export async function assertRefused(
   db: string,
   { exit, code, says }: Refusal,
   argv = ['partner', 'list'],
 ): Promise<void> {
-  // Late: on a server, the databases of the services wait for this module.
+  // Imported late: on a server, the databases of the services wait for this module.
   const { runHere } = await import('./service.ts')
   const ways = [
     ['--db', db, '--json', ...argv],

@@ -12,19 +12,19 @@ import { acquireLock } from '../../src/store/sqlite/file/locks.ts'
 import { settingIn } from './database.ts'
 import { freePort } from './within.ts'
 
-// Where processes that tests start keep the source as Node compiles it: the first one leaves it for all others. A
-// process that runs TypeScript so, without tsx, is there in half the time. Where it is measured what runs, they say so
-// too, and compile anew: V8 counts less precisely what it finds compiled.
+// The compile cache of processes that tests start: the first one fills it for all others. A process that runs
+// TypeScript from it, without tsx, starts in half the time. Where coverage is measured, they bypass it and compile
+// anew: V8 counts less precisely in cached code.
 
 const { NODE_V8_COVERAGE } = process.env
 export const COMPILED: Record<string, string> =
   NODE_V8_COVERAGE === undefined
     ? { NODE_COMPILE_CACHE: join(import.meta.dirname, '../../dist/.compiled') }
     : { NODE_V8_COVERAGE }
-/** How long a process that is measured may take to write down what it ran. */
+/** The time limit of a measured process for writing its coverage. */
 const WRITING_MS = 3_000
 
-// The executable under test: built when the first test asks for it, and anew when anything it is made of has changed.
+// The executable under test: built on first use, and again when any of its sources has changed.
 
 const ROOT = join(import.meta.dirname, '../..')
 const DIST = join(ROOT, 'dist')
@@ -32,7 +32,7 @@ const DIST = join(ROOT, 'dist')
 export const EXECUTABLE = join(DIST, process.platform === 'win32' ? 'tranche.exe' : 'tranche')
 await ensureBuilt()
 
-/** Builds it if need be; of the test processes that ask at the same time, one does. */
+/** Builds it if need be; of several test processes at once, one does. */
 async function ensureBuilt(): Promise<void> {
   mkdirSync(DIST, { recursive: true })
   let release = acquireLock(join(DIST, '.building'))
@@ -44,7 +44,7 @@ async function ensureBuilt(): Promise<void> {
   }
 }
 
-/** Whether the executable is missing, or older than anything it is made of. */
+/** Whether the executable is missing, or older than any of its sources. */
 function isStale(): boolean {
   if (!existsSync(EXECUTABLE)) return true
   const made = statSync(EXECUTABLE).mtimeMs
@@ -63,8 +63,8 @@ function isStale(): boolean {
   return globSync(sources, { cwd: ROOT }).some((file) => statSync(join(ROOT, file)).mtimeMs > made)
 }
 
-// The Python that `python3` comes to. Where that is a script of a version manager, each start of it takes a tenth of a
-// second of the processor before Python begins, so it is asked once.
+// The Python behind `python3`. Where that is a version manager's script, each start of it takes a tenth of a second of
+// processor time before Python begins, so the path is looked up once.
 
 const ITSELF = 'import sys; print(sys.executable)'
 
@@ -73,11 +73,11 @@ export const PYTHON = execFileSync('python3', ['-c', ITSELF], { encoding: 'utf8'
 /** How to start it: the file to run and the arguments that come first. */
 export type Program = readonly [file: string, ...first: string[]]
 export const PROGRAM: Program = [EXECUTABLE]
-/** The source of this checkout on the Node of the tests: for what has to reach into the process. */
+/** The source of this checkout on the Node of the tests: for tests that have to reach into the process. */
 export const SOURCE: Program = [process.execPath, join(import.meta.dirname, '../../bin/tranche.mjs')]
 
 /**
- * What the first start leaves for all others: the addon that the executable unpacks, the source as Node compiles it.
+ * Caches that the first start fills for all others: the addon that the executable unpacks, and Node's compiled code.
  */
 export const CACHE = { TRANCHE_CACHE: join(dirname(EXECUTABLE), '.cache'), ...COMPILED }
 
@@ -94,13 +94,12 @@ export type Started = {
   /** Whether it is known to have ended, with a code or by a signal. */
   hasEnded: () => boolean
 }
-/** A test, or what else ends: a file of tests, say. */
+/** A test, or anything else with an end: a file of tests, say. */
 type Ending = { after: (end: () => Promise<void>) => void }
 type StartOptions = { env?: Record<string, string | undefined>; cwd: string; program?: Program }
 
 /**
- * Starts the program with nothing in its environment but the cache, the database and `env`; it is killed when the test
- * ends.
+ * Starts the program with only the cache, the database and `env` in its environment; it is killed when the test ends.
  */
 export function start(
   t: Ending,
@@ -129,7 +128,7 @@ export function start(
     await ended
   })
 
-  /** Resolves with what `find` finds, looking again whenever the stream has brought more. */
+  /** Resolves with the result of `find`, called again whenever the stream has more data. */
   const wait = <T>(stream: Readable, find: () => T | undefined, what: string): Promise<T> =>
     new Promise((resolve, reject) => {
       const look = (): void => {
@@ -188,7 +187,7 @@ export async function startServe(
 /** The options by which `serve` also listens for operations, on a free port. */
 export const WITH_OPS = ['--ops-listen', '127.0.0.1:0'] as const
 
-/** Starts a `serve` that is too quiet to say where it listens: it is asked, with `headers`, until it is ready. */
+/** Starts a `serve` that is too quiet to report its address: it is polled, with `headers`, until it is ready. */
 export async function startQuietServe(
   t: Ending,
   argv: readonly string[],
@@ -212,8 +211,8 @@ export async function startQuietServe(
 // The shell blocks of a page, run in bash as somebody would paste them.
 
 /**
- * Runs a script that stops at the first failure; with `jobs`, those in the background are numbered as at a prompt.
- * `tranche` is the executable, before anything of that name on PATH.
+ * Runs a script that stops at the first failure; with `jobs`, background jobs are numbered as at a prompt. `tranche` is
+ * the executable, before any other on PATH.
  */
 export async function paste(
   t: Pick<TestContext, 'after'>,
@@ -225,7 +224,7 @@ export async function paste(
     cwd,
     env: { ...CACHE, ...env, PATH: path },
     stdio: 'pipe',
-    // A session of its own: what it starts in the background takes no terminal from the tests.
+    // A session of its own: its background jobs take no terminal from the tests.
     detached: true,
   })
   t.after(() => bash.exitCode ?? bash.kill('SIGKILL'))

@@ -1,8 +1,8 @@
-// The command line of what `npm run` starts here: options that are checked, and a `--help`.
+// The command line of the programs behind `npm run`: options that are checked, and a `--help`.
 
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander'
 
-/** A command `npm run NAME`. What is wrong with its options is thrown, not printed. */
+/** A command `npm run NAME`. Mistakes in its options are thrown, not printed. */
 export const runner = (name: string, description: string): Command =>
   new Command(`npm run ${name} --`)
     .description(description)
@@ -18,7 +18,7 @@ export const wholeFrom =
     throw new InvalidArgumentError(`It is a whole number from ${least} up.`)
   }
 
-/** A time in minutes, parts of one too. */
+/** A time in minutes, fractions included. */
 export function minutes(text: string): number {
   if (/^\d{1,5}(\.\d+)?$/.test(text) && Number(text) > 0) return Number(text)
   throw new InvalidArgumentError('It is a number above 0.')
@@ -27,7 +27,7 @@ export function minutes(text: string): number {
 export const seedOption = (what: string): Option =>
   new Option('--seed <n>', what).env('SEED').argParser(wholeFrom(0))
 
-/** What `read` makes of the command line. Ends the process when that is nothing: 0 after --help, 2 after a mistake. */
+/** The command line as parsed by `read`. Otherwise the process ends: with 0 after --help, 2 after a mistake. */
 export function optionsOrExit<T>(read: (args: readonly string[]) => T): T {
   try {
     return read(process.argv.slice(2))

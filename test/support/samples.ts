@@ -1,4 +1,4 @@
-// Small things that several tests begin with: a price history, a tier, the code of a page, a place to write to.
+// Small things that several tests begin with: a price history, a tier, the code of a page, a folder to write to.
 
 import { statfsSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -6,7 +6,7 @@ import type { Tier } from '../../src/core/fees.ts'
 import { usd } from '../../src/core/money.ts'
 import { gatherHistory, type History } from '../../src/engine/backtest.ts'
 
-// A price history of a few prices, as the backtest reads it.
+// A short price history, as the backtest reads it.
 
 type Gathered = ReturnType<typeof gatherHistory>
 
@@ -16,7 +16,7 @@ export function historyOf(points: Parameters<Gathered['add']>[0]): History {
   return gathered.history()
 }
 
-// A pricing tier of which a test says only what it is about.
+// A pricing tier of which a test sets only the relevant terms.
 
 /** The tier that everybody begins with: half a percent, and nothing else. */
 export const tier = (more: Partial<Tier> = {}): Tier => ({
@@ -36,13 +36,13 @@ export const tier = (more: Partial<Tier> = {}): Tier => ({
 export const blocksOf = (page: string, language: string): string[] =>
   [...page.matchAll(new RegExp(`\`\`\`${language}\\n([\\s\\S]*?)\`\`\``, 'g'))].map(([, block = '']) => block)
 
-// Where tests make their temporary files: in memory if there is a folder for it with room for what they write.
+// The folder of the tests' temporary files: in memory if there is one with enough room.
 
 const MEMORY = '/dev/shm'
 const MEMORY_BYTES_MIN = 4 * 2 ** 30
 
 export function scratch(): string {
-  // Whoever started this may have named a folder there, to empty it afterwards.
+  // The caller may have named a folder there, to empty it afterwards.
   if (tmpdir().startsWith(`${MEMORY}/`)) return tmpdir()
   try {
     const { bavail, bsize } = statfsSync(MEMORY)

@@ -1,4 +1,4 @@
-// What most tests stand on: the real service, on a real file, over real HTTP, with a clock the test sets.
+// The base of most tests: the real service, on a real file, over real HTTP, with a clock that the test sets.
 
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
@@ -28,18 +28,18 @@ import { createGuard, parseCidr } from '../../src/webhook/address-guard.ts'
 import type { SendWakeUp } from '../../src/webhook/wake-partners.ts'
 import { addressIn, openAgain, openNew, temporaryFolder } from './database.ts'
 
-// Command lines run in this process, where a test sets the clock, the environment, the input and what is a terminal.
+// Command lines run in this process, where a test sets the clock, the environment, the input and the terminals.
 
 export type Outcome = { code: number; out: string; err: string }
 export type Surroundings = {
   machine?: Machine
   env?: Record<string, string>
   input?: string | NodeJS.ReadableStream
-  /** Which of the two outputs are a terminal. */
+  /** The outputs that are a terminal. */
   terminals?: readonly ('stdout' | 'stderr')[]
 }
 
-/** Runs one command line to its end. Without more it has the real clock, an empty environment and no terminal. */
+/** Runs one command line to its end. By default it has the real clock, an empty environment and no terminal. */
 export async function runHere(
   argv: readonly string[],
   { machine = thisMachine, env = {}, input = '', terminals = [] }: Surroundings = {},
@@ -51,7 +51,7 @@ export async function runHere(
   return { code, out: out.text(), err: err.text() }
 }
 
-/** What listens to signals and may be ended by a timer would end the tests with it. */
+/** A command that listens to signals, and may be ended by a timer, would end the tests with it. */
 function ofItsOwn(): never {
   throw new Error('this command belongs in a process of its own (support/process.ts)')
 }
@@ -72,7 +72,7 @@ export function everyPath(): string[][] {
   return paths
 }
 
-/** A stream that keeps what is written to it. */
+/** A stream that stores everything written to it. */
 export function capture(isTTY: boolean): Writable & { isTTY: boolean; text: () => string } {
   const chunks: string[] = []
   const stream = new Writable({
@@ -92,7 +92,7 @@ export type CallOptions = { key?: string | null; headers?: Record<string, string
 
 export type Service = {
   store: Store
-  /** What --db names. */
+  /** The value of --db. */
   file: string
   url: string
   /** The listener of operations; empty for a service without. */
@@ -113,9 +113,9 @@ export type ServiceOptions = {
   /** Of the default key. */
   environment?: Environment
   log?: Log
-  /** What HTTP sees of the store: the real one with a method that fails, say. */
+  /** Wraps the store for HTTP: as the real one with a method that fails, say. */
   wrap?: (store: Store) => Store
-  /** Anything else that the app is to have. */
+  /** Further options of the app. */
   more?: (store: Store, machine: Machine) => Partial<AppOptions>
 }
 
@@ -196,8 +196,8 @@ export async function startService(
         headers: response.headers,
         body: text === '' ? null : JSON.parse(text),
       }
-      // Whatever a test is about, its answers are what the API description says. Loaded at the first call, because
-      // many tests make none.
+      // In every test, the answers must match the API description. Loaded at the first call, because many tests make
+      // none.
       const { assertAccepted, assertDescribed } = await import('../openapi/described.ts')
       assertDescribed(method, path, answer)
       if (answer.status === 200 && body !== undefined && !raw) assertAccepted(method, path, body)
@@ -222,7 +222,7 @@ export const USER = {
 }
 export const PLAN = { partner_user_id: 'u1', partner_plan_id: 'p1', amount_usd: '60.00', frequency: 'daily' }
 
-/** A confirmation that fills an execution whole, or the part of it that `usd` says. */
+/** A confirmation that fills an execution with `usd`, wholly or in part. */
 export const fill = (order: string, usd: string, status: 'filled' | 'partial' = 'filled') => ({
   partner_order_id: order,
   status,
@@ -231,12 +231,12 @@ export const fill = (order: string, usd: string, status: 'filled' | 'partial' = 
   execution_price: '60000.00',
 })
 
-// A shell for transcripts: runs command lines in this process, on a real database file, in a world that gives the
-// same answers every time.
+// A shell for transcripts: runs command lines in this process, on a real database file, in a world that gives the same
+// answers every time.
 
 export type Shell = {
   folder: string
-  /** What --db names. */
+  /** The value of --db. */
   file: string
   machine: Machine
   advance: (ms: number) => void
@@ -300,7 +300,7 @@ export function openShell(t: Pick<TestContext, 'after'>): Shell {
   }
 }
 
-/** Chance that repeats itself: what it gives depends on how often it was asked before. */
+/** Repeatable random values: they depend on the number of earlier calls. */
 function steadyChance(): Pick<Machine, 'random' | 'uuid'> {
   let asked = 0
   const next = () => createHash('sha256').update(String(asked++)).digest()
@@ -314,7 +314,7 @@ function steadyChance(): Pick<Machine, 'random' | 'uuid'> {
   }
 }
 
-/** Runs a command that must succeed, and answers what it printed. */
+/** Runs a command that must succeed, and answers its output. */
 export async function succeed(shell: Pick<Shell, 'tranche'>, ...argv: string[]): Promise<string> {
   const { code, out, err } = await shell.tranche(argv)
   assert.equal(code, 0, `${argv.join(' ')}: ${out}${err}`)
@@ -329,7 +329,7 @@ export async function withPartner(t: Pick<TestContext, 'after'>): Promise<Shell>
   return shell
 }
 
-/** One JSON object with a code and a message, on one line, and nothing else. */
+/** A single JSON object with a code and a message, on one line, and nothing else. */
 export function errorOf(err: string): { code: string; message: string } {
   assert.match(err, /^\{.*\}\n$/)
   const { error, ...rest } = JSON.parse(err)
@@ -343,7 +343,7 @@ export function errorOf(err: string): { code: string; message: string } {
 export const me = (url: string, key: string): Promise<Response> =>
   fetch(`${url}/partner/v1/me`, { headers: { authorization: `Bearer ${key}`, connection: 'close' } })
 
-/** A folder with a database in it, where serve finds it by default, and a key. */
+/** A folder with a database, where serve finds it by default, and a key. */
 export async function withKey(t: Pick<TestContext, 'after'>): Promise<{ cwd: string; key: string }> {
   const shell = openShell(t)
   assert.equal((await shell.tranche(['partner', 'create', 'acme', '--name', 'Acme'])).code, 0)
@@ -352,8 +352,8 @@ export async function withKey(t: Pick<TestContext, 'after'>): Promise<{ cwd: str
 }
 
 /**
- * Runs, in this process, a serve whose options are to be refused before anything is opened: there is no database in the
- * folder, and none is made. One that is not refused ends as well, for lack of a database.
+ * Runs, in this process, a serve whose options must be refused before anything is opened: there is no database in the
+ * folder, and none is made. Accepted options fail as well, for lack of a database.
  */
 export async function serveRefused(cwd: string, ...argv: string[]): Promise<Outcome> {
   const outcome = await runHere(['--db', join(cwd, 'no.db'), 'serve', '--no-create', '--port', '0', ...argv])
@@ -363,7 +363,7 @@ export async function serveRefused(cwd: string, ...argv: string[]): Promise<Outc
 
 type LogEntry = { level: string; message: string; fields: Record<string, unknown> }
 
-/** A log that keeps its lines; `failures` are the warnings and errors among them. */
+/** A log that stores its lines; `failures` are the warnings and errors among them. */
 export function recordingLog() {
   const entries: LogEntry[] = []
   const at = (level: string) => (fields: object, message: string) =>
@@ -373,7 +373,7 @@ export function recordingLog() {
   return { log, entries, failures }
 }
 
-/** A call the service has begun to read: it has been told to go on, and half of the body is still to come. */
+/** A call that the service has begun to read: it has been told to continue, and half of the body is still to come. */
 export function halfSent(url: string, key: string): Promise<{ finish: () => Promise<number> }> {
   const { hostname, port } = new URL(url)
   const body = JSON.stringify(USER)
@@ -398,7 +398,7 @@ export function halfSent(url: string, key: string): Promise<{ finish: () => Prom
   socket.setEncoding('utf8').on('data', (text) => {
     received += text
   })
-  // A service that is ended by force resets the connection; that is not a failure of the test.
+  // A service that is killed resets the connection; that is not a failure of the test.
   socket.on('error', () => {})
   socket.write(`${head.join('\r\n')}\r\n\r\n`)
   return until(/^HTTP\/1\.1 100/).then(() => {
@@ -417,11 +417,11 @@ export function halfSent(url: string, key: string): Promise<{ finish: () => Prom
 
 export type Listening = {
   port: number
-  /** Sockets that were opened to it, requests or not. */
+  /** Sockets opened to it, with or without requests. */
   connections: () => number
 }
 
-/** Whatever is still open when the test ends is cut. */
+/** Connections still open when the test ends are cut. */
 export async function listen(
   t: Pick<TestContext, 'after'>,
   server: Server,

@@ -1,4 +1,4 @@
-// Programs of others that some tests hold ours against, and that a machine need not have.
+// Programs of others that some tests use for comparison, and that a machine need not have.
 
 import assert from 'node:assert/strict'
 import { accessSync, constants, globSync } from 'node:fs'
@@ -32,14 +32,14 @@ export const TOOLS = [
 ] as const
 type Tool = (typeof TOOLS)[number]
 
-/** Those that only tests on a PostgreSQL server need. */
+/** Tools that only tests on a PostgreSQL server need. */
 export const SERVER_TOOLS: readonly Tool[] = ['ip', 'pgbouncer', 'postgres']
 
-/** Where Debian puts the programs of PostgreSQL's server, of which none is on PATH: the newest ones. */
+/** Where Debian puts the programs of PostgreSQL's server, none of them on PATH: the newest ones. */
 const SERVERS = '/usr/lib/postgresql/*/bin'
 const byVersion = (a: string, b: string): number => a.localeCompare(b, 'en', { numeric: true })
 
-/** A program of PostgreSQL's server, by the path where it is. */
+/** The path of a program of PostgreSQL's server. */
 export function serverProgram(
   name: 'createdb' | 'initdb' | 'postgres' | 'pg_basebackup' | 'pg_checksums' | 'pg_ctl' | 'pg_resetwal',
 ): string {
@@ -47,7 +47,7 @@ export function serverProgram(
   return folder === undefined ? name : join(folder, name)
 }
 
-/** Looked for where the system would look: starting docker-compose, say, takes a third of a second. */
+/** Looked up where the system would look: starting docker-compose, say, takes a third of a second. */
 export const isMissing = (tool: Tool): boolean =>
   tool === 'postgres' ? !canRun(serverProgram(tool)) : !isOnPath(tool)
 
@@ -63,7 +63,7 @@ function canRun(file: string): boolean {
   }
 }
 
-/** Whether the test can go on. Where CI is set the tool must be there; elsewhere the run says what it lacks. */
+/** Whether the test can run. Where CI is set the tool must be installed; elsewhere the run says that it is missing. */
 export function hasTool(t: TestContext, tool: Tool): boolean {
   if (!isMissing(tool)) return true
   assert.ok(!process.env.CI, `${tool} is not installed, and CI must have it`)
@@ -71,7 +71,7 @@ export function hasTool(t: TestContext, tool: Tool): boolean {
   return false
 }
 
-/** Whether tests can act as another user, which only root can. Where CI is set they must; elsewhere the run says so. */
+/** Whether tests can act as another user, as only root can. Where CI is set they must; elsewhere the run says so. */
 export function canBeOthers(): boolean {
   const isRoot = process.getuid?.() === 0
   assert.ok(isRoot || !process.env.CI, 'CI must run as root: some tests act as another user')

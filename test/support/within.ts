@@ -1,10 +1,10 @@
-// A limit on waits: what hangs is told by its name, and nothing is waited for without end.
+// Time limits on waits: a hanging operation is reported by its name, and no wait is endless.
 
 import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
 import { setTimeout as pause, setTimeout as wait } from 'node:timers/promises'
 
-/** What `work` resolves with. Throws with `what` when that takes longer. */
+/** The result of `work`. Throws with `what` when that takes longer. */
 export async function within<T>(ms: number, what: string, work: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined
   const over = new Promise<never>((_, reject) => {
@@ -20,8 +20,8 @@ export async function within<T>(ms: number, what: string, work: Promise<T>): Pro
 const LOOK_AGAIN_MS = 20
 
 /**
- * Looks until it is so, and no more than half of the time; what a look throws counts as no. Throws with `what`, and
- * what the last look threw.
+ * Polls until the condition holds, for no more than half of the time; an error of a look counts as no. Throws with
+ * `what`, and the error of the last look.
  */
 export async function until(ms: number, what: string, isSo: () => Promise<unknown> | unknown): Promise<void> {
   const from = performance.now()
@@ -39,12 +39,12 @@ export async function until(ms: number, what: string, isSo: () => Promise<unknow
   }
 }
 
-// Waiting for a number that somebody else changes: of connections, say, whose other side takes its time.
+// Waits for a number that somebody else changes: of connections, say, whose other side is slow.
 
 const LOOK_MS = 250
 const SAME_LOOKS = 4
 
-/** Resolves when the number has stayed the same for a second. */
+/** Resolves when the number has been constant for a second. */
 export async function settled(count: () => number): Promise<void> {
   let before = -1
   for (let same = 0; same < SAME_LOOKS; same = count() === before ? same + 1 : 0) {
@@ -53,7 +53,7 @@ export async function settled(count: () => number): Promise<void> {
   }
 }
 
-// How long something takes, and for how much of that the event loop could do nothing else.
+// The duration of some work, and how much of it the event loop was blocked.
 
 type Watched<T> = { value: T; tookMs: number; stallMs: number }
 
@@ -89,7 +89,7 @@ export async function freePort(): Promise<number> {
 
 const MEASUREMENTS_MAX = 3
 
-/** Measures until a measurement is fine, three times at most: what is slow every time is slow. Answers the last one. */
+/** Measures until a result is fine, three times at most: slowness must repeat to count. Answers the last result. */
 export async function measure<T>(take: () => Promise<T>, isFine: (taken: T) => boolean): Promise<T> {
   let taken = await take()
   for (let n = 1; n < MEASUREMENTS_MAX && !isFine(taken); n++) taken = await take()

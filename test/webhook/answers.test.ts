@@ -1,5 +1,5 @@
-// Every form of an answer that RFC 9110 and 9112 let a server send, and those that are none, byte for byte, to each of
-// the callers: a delivery, a price feed and a call to a monitor.
+// Every form of an answer that RFC 9110 and 9112 let a server send, and invalid ones, byte for byte, to each of the
+// callers: a delivery, a price feed and a call to a monitor.
 
 import assert from 'node:assert/strict'
 import { createServer, type Socket } from 'node:net'
@@ -16,7 +16,7 @@ const LENGTH = `content-length: ${BODY.length}`
 const OK = `HTTP/1.1 200 OK\r\n${LENGTH}\r\n\r\n${BODY}`
 const CHUNKED = 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n'
 
-/** Answers with a whole body: each caller is content. */
+/** Answers with a whole body: each caller accepts them. */
 const WHOLE: Record<string, string> = {
   'with a length': OK,
   'after 100 Continue, which IIS sends unasked': `HTTP/1.1 100 Continue\r\n\r\n${OK}`,
@@ -45,7 +45,7 @@ const WHOLE: Record<string, string> = {
   'and bytes after it': `${OK}HTTP/1.1 500 No\r\n\r\n`,
 }
 
-/** Answers of a success without a whole body: delivered, but no price. What the feed says of them. */
+/** Successful answers without a whole body: delivered, but no price. With the message of the feed. */
 const WITHOUT_BODY: Record<string, [string, RegExp]> = {
   'a 204': ['HTTP/1.1 204 No Content\r\n\r\n', /: HTTP 204$/],
   'a 204 with a length': ['HTTP/1.1 204 No Content\r\ncontent-length: 5\r\n\r\n', /: HTTP 204$/],
@@ -104,7 +104,7 @@ const ANSWERS = [
   ...[...Object.values(WITHOUT_BODY), ...Object.values(FAILURES)].map(([answer]) => answer),
 ]
 
-/** Sends the answer whose number is the path that was asked for, byte by byte if it begins with a 0. */
+/** Sends the answer whose number is the requested path, byte by byte if it begins with a 0. */
 function send(socket: Socket): void {
   socket.setNoDelay().once('data', async (asked) => {
     const [, bytewise, number] = /^\w+ \/(0?)(\d+)/.exec(asked.toString()) ?? []
@@ -120,7 +120,7 @@ test('each caller takes each form of an answer', async (t) => {
   const plain = await listen(t, createServer(send))
   const secure = await listen(t, createTlsServer(authority.issue('IP:127.0.0.1'), send))
 
-  /** How an answer ends for each: null, or the reason of the failure. */
+  /** The outcome of an answer for each: null, or the reason of the failure. */
   async function callers(answer: string, bytewise = false) {
     const path = `/${bytewise ? '0' : ''}${ANSWERS.indexOf(answer)}`
     const url = `http://127.0.0.1:${plain.port}${path}`

@@ -115,7 +115,7 @@ test('show prints the webhook and how it went', async (t) => {
   )
 })
 
-/** Every command whose answer has something of a webhook, or all there is of a partner. */
+/** Every command whose output has data of a webhook, or all data of a partner. */
 const ABOUT_WEBHOOKS = [
   ['webhook', 'show', 'acme', '--env', 'test'],
   ['webhook', 'test', 'acme', '--env', 'test', '--webhook-allow-cidr', LOOPBACK],

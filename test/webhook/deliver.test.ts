@@ -1,4 +1,4 @@
-// What goes over the wire, receivers that misbehave, how deliveries are counted, and when a webhook is paused.
+// Requests on the wire, receivers that misbehave, how deliveries are counted, and when a webhook is paused.
 
 import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
@@ -61,7 +61,7 @@ test('the header prefix is the operator’s', async (t) => {
   assert.equal(headers['x-service-signature'], undefined)
 })
 
-/** Which status counts as delivered. */
+/** The statuses that count as delivered. */
 const STATUSES: Record<number, string | null> = {
   200: null,
   202: null,
@@ -189,7 +189,7 @@ test('a body without end is not read on, and takes nothing from the delivery', a
   })
   const attempt = await deliverer({ caFile: authority.caFile })(toPort(receiver.port))
   assert.partialDeepStrictEqual(attempt, { statusCode: 200, reason: null })
-  // What the two sockets hold on the way, and no more.
+  // No more than the buffers of the two sockets.
   assert.ok(taken < 16 * 1024 * 1024, `${taken} bytes`)
 })
 
@@ -227,7 +227,7 @@ test('as many run at once as the bound allows, and one that breaks does not leav
   await inParallel([], () => assert.fail('nothing to do'))
 })
 
-// How deliveries are counted, when a webhook is paused, and what a new registration makes of it.
+// How deliveries are counted, when a webhook is paused, and the effect of a new registration.
 
 const LATER = (T0 + 60_000) as Instant
 const SEEN: Webhook = deliveryTo('https://hook.example/').webhook
@@ -237,7 +237,7 @@ const HTTP_503 = { at: LATER, reason: 'HTTP 503' }
 const REFUSED = { at: LATER, reason: 'ECONNREFUSED' }
 const TAKEN: Attempt = { statusCode: 202, reason: null, durationMs: 5 }
 
-/** What is seen, how the attempt ended, and the members that change. */
+/** The webhook before, the result of the attempt, and the members that change. */
 const OUTCOMES: Record<string, [seen: Partial<Webhook>, attempt: Attempt, change: Partial<Webhook>]> = {
   'a first success': [{}, TAKEN, { lastStatusCode: 202, lastDeliveredAt: LATER }],
   'a success after failures': [

@@ -1,4 +1,4 @@
-// Webhooks over HTTP: their registration, the tests that a partner asks for, and the list of deliveries.
+// Webhooks over HTTP: their registration, the tests that a partner requests, and the list of deliveries.
 
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
@@ -131,7 +131,7 @@ test('without a webhook there is nothing to test', async (t) => {
   assert.deepEqual(await deliveriesOf(stage), [])
 })
 
-// A partner chooses the address, and the answer says what is there: too few for a scan, and one small request for each.
+// A partner chooses the address, and the answer reveals it: too few tests for a scan, and one small request for each.
 
 test('tests are few a minute, whatever is registered meanwhile and whichever key asks', async (t) => {
   const { stage, receiver } = await withReceiver(t)
@@ -151,7 +151,7 @@ test('tests are few a minute, whatever is registered meanwhile and whichever key
     assert.equal(headers.get('retry-after'), String(60 - TESTS_PER_MINUTE))
     assert.match(body.detail, /At most 5 tests/)
   }
-  // A wake-up is no test.
+  // A wake-up does not count as a test.
   await stage.addPlan('a')
   assert.deepEqual(await stage.pass(), { sent: 1, failed: 0 })
   assert.equal((await sendTest(stage)).status, 429)
@@ -175,7 +175,7 @@ test('a test that hangs is the only one of its tenant, and holds up nothing else
     [second.status, second.headers.get('x-error-code'), second.headers.get('retry-after')],
     [429, 'too_many_calls', '1'],
   )
-  // What else waits for others, and what only reads, goes on.
+  // Other calls that wait for receivers, and reads, continue.
   await succeed(stage, 'GET', '/partner/v1/billing/monthly?month=2026-01')
   await succeed(stage, 'POST', WEBHOOKS, { url: 'https://127.0.0.1/elsewhere' })
   assert.deepEqual(await deliveriesOf(stage), [], 'it is recorded when it has ended')
@@ -286,7 +286,7 @@ test('the same address again is a new registration too: a new secret', async (t)
   assert.equal(new Set(secrets).size, secrets.length)
 })
 
-/** In two of the spellings that a URL has for one; all of them are in test/webhook/guard.test.ts. */
+/** In two of the several spellings of an address; test/webhook/guard.test.ts has all of them. */
 const REFUSED = ['169.254.169.254', '0xa000001', '[::ffff:10.0.0.1]']
 
 test('an address that is not public is refused with the reason and registers nothing', async (t) => {
@@ -332,7 +332,7 @@ test('the names of a tenant are looked up one at a time, and a crowd of them is 
   assert.equal(most, 1)
 })
 
-// A webhook's URL is shown on an operator's terminal: it may hold nothing that a terminal obeys.
+// A webhook's URL is shown on an operator's terminal: it may contain nothing that a terminal interprets.
 
 test('a URL with characters that are not seen is refused', async (t) => {
   const service = await startService(t)

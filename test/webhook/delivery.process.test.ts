@@ -77,7 +77,7 @@ const PROCESSES: Record<string, (t: TestContext) => Promise<void>> = {
     const { stage, tickArgv, receive, failedSoFar } = await startReal(t)
     const receiver = await receive()
     const secret = await stage.register(receiver.port)
-    // Without the flag loopback is refused: the first of these fails in silence.
+    // Without the flag loopback is refused: the first of these fails silently.
     const cases = [
       { before: 0, says: /^$/ },
       {
@@ -173,7 +173,7 @@ const PROCESSES: Record<string, (t: TestContext) => Promise<void>> = {
       const ticks = await Promise.all([0, 1].map(() => finish(t, [...tickArgv, ...flags], shell)))
       for (const { code, err } of ticks) assert.deepEqual([code, err], [0, ''])
     }
-    // The last plans may be for serve's next pass: wait until every execution there will be has been announced.
+    // The last plans may be left to serve's next pass: wait until every expected execution has been announced.
     const announced = () => bodies(receiver).reduce((sum, { count }) => sum + count, 0)
     for (let requests = receiver.received.length; announced() < 6; requests += 1)
       await receiver.count(requests + 1)
@@ -213,7 +213,7 @@ const PROCESSES: Record<string, (t: TestContext) => Promise<void>> = {
     }
     assert.equal(ended, false, 'two passes came and went while one receiver was asked')
     assert.equal(slow.received.length, 1)
-    // A stop lets the delivery under way come to its end.
+    // A stop lets the delivery in progress finish.
     served.child.kill('SIGTERM')
     await served.line('stopping')
     assert.equal(ended, false)

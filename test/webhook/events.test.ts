@@ -1,4 +1,4 @@
-// Events: one for each tenant and pass, written with the executions it announces and handed out once.
+// Events: one for each tenant and pass, written with the executions it announces and claimed once.
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'

@@ -1,5 +1,4 @@
-// `webhook listen`: executions as it sees them come, each once and leased to nobody, also from a service that means it
-// no good.
+// `webhook listen`: executions as they appear, each once and leased to nobody, also from a malicious service.
 
 import assert from 'node:assert/strict'
 import { createServer, type RequestListener } from 'node:http'
@@ -12,7 +11,7 @@ import { link, PRICE, plan, poll, sendFirst } from '../http/steps.ts'
 import { addCrowd } from '../support/large-database.ts'
 import { listen, type Service, startService } from '../support/service.ts'
 
-/** Follows a service; the call that `failAt` numbers fails, counted from when it is set. */
+/** Follows a service; the call with the number `failAt` fails, counted from when it is set. */
 async function following(t: TestContext, prepare: (service: Service) => Promise<unknown>) {
   const service = await startService(t)
   await prepare(service)
@@ -74,7 +73,7 @@ test('what was dated before others and stored after them is not missed', async (
   assert.equal((await fresh()).length, 3)
 })
 
-// What `webhook listen` reads, from a service that means it no good.
+// The answers that `webhook listen` reads, from a malicious service.
 
 async function readerOf(t: TestContext, answer: RequestListener) {
   const { port } = await listen(t, createServer(answer))

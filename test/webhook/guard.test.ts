@@ -1,4 +1,4 @@
-// The guard: no hostile URL, name or answer of a name server opens a socket to a special address.
+// The guard: no hostile URL, name or DNS answer opens a socket to a special address.
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
@@ -68,7 +68,7 @@ const SPECIAL_V6: Record<string, [string, string]> = {
   'site local': ['fec0::', 'feff:ffff:ffff:ffff:ffff:ffff:ffff:ffff'],
   multicast: ['ff00::', 'ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff'],
 }
-/** Where clouds answer questions about the machine that asks. */
+/** Metadata services of clouds, which answer questions about the calling machine. */
 const METADATA = {
   'AWS, Azure, GCP, Oracle': '169.254.169.254',
   'AWS over IPv6': 'fd00:ec2::254',
@@ -186,7 +186,7 @@ test('no spelling of loopback opens a connection, at registration or at delivery
   assert.equal(listener.connections(), 1)
 })
 
-/** What a name server of the attacker's answers, once the URL is registered. */
+/** Answers of an attacker's name server, once the URL is registered. */
 const REBOUND: Record<string, string[]> = {
   loopback: ['127.0.0.1'],
   'public first, loopback second': ['93.184.215.14', '127.0.0.1'],
@@ -198,7 +198,7 @@ const REBOUND: Record<string, string[]> = {
   metadata: ['169.254.169.254'],
 }
 
-/** The two that everybody has, and that a reason may name. */
+/** The two that every machine has, and that a reason may name. */
 const LOOPBACK_ITSELF = ['127.0.0.1', '::1']
 
 test('a name that turns to a special address after its registration is not connected to', async (t) => {
@@ -226,7 +226,7 @@ test('the address checked is the address connected to: a name is asked once for 
   const authority = makeAuthority(t)
   const receiver = await startReceiver(t, authority.issue(`DNS:${HOST_NAME}`))
   let asked = 0
-  // A second question would be answered with an address on which nothing listens.
+  // A second query would be answered with an address on which nothing listens.
   const resolve = async () => [asked++ === 0 ? '127.0.0.1' : '127.9.9.9']
   const send = deliverer({ resolve, caFile: authority.caFile })
   assert.partialDeepStrictEqual(await send(deliveryTo(`https://${HOST_NAME}:${receiver.port}/hook`)), {

@@ -1,4 +1,4 @@
-// Receivers that hang, at every step of a delivery, and one that never stops talking. All wait at once: the suite takes
+// Receivers that hang, at every step of a delivery, and one that never stops sending. All wait at once: the suite takes
 // as long as the product's own limit.
 
 import assert from 'node:assert/strict'
@@ -20,7 +20,7 @@ import {
 
 const toPort = (port: number) => deliveryTo(`https://127.0.0.1:${port}/hook`)
 
-/** Receivers that take their time, and how their attempts end: all wait at once, so that the suite does not. */
+/** Slow receivers, and the outcomes of their attempts: all wait at once, so that the suite is not slow. */
 const RECEIVERS: Record<
   string,
   { answer: Answering; ends: { statusCode: number | null; reason: RegExp | null } }
@@ -119,7 +119,7 @@ const HANGING: Record<string, (t: TestContext) => Promise<void>> = {
       await Promise.all(silent)
       return before
     }
-    // A process that gets no processor for seconds finds all of them over at once: it is asked once more.
+    // A process that gets no processor for seconds finds all of them over at once: it is called once more.
     if ((await endedMeanwhile()) > 0) assert.equal(await endedMeanwhile(), 0)
   },
 }

@@ -1,4 +1,4 @@
-// Signatures: as another implementation computes them, and what `verify` says of those that do not match.
+// Signatures: as another implementation computes them, and `verify` on those that do not match.
 
 import assert from 'node:assert/strict'
 import { createHmac } from 'node:crypto'

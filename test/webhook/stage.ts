@@ -1,4 +1,4 @@
-// What the webhook suites stand on: the service, receivers with a test authority, and a way to run a pass and wake.
+// The base of the webhook suites: the service, receivers with a test authority, and a way to run a pass and wake.
 
 import assert from 'node:assert/strict'
 import { createSocket } from 'node:dgram'
@@ -44,7 +44,7 @@ export type Stage = Service & {
   register: (port: number, path?: string, key?: string) => Promise<string>
   /** Links a user and gives it a plan whose first unit fires at the next pass. */
   addPlan: (id: string, key?: string) => Promise<void>
-  /** One pass, and the wake-ups it wrote. */
+  /** Runs a pass, and sends the wake-ups it wrote. */
   pass: (priceUsd?: string, send?: SendWakeUp) => Promise<{ sent: number; failed: number }>
   webhook: (slug?: string, environment?: Environment) => Promise<Webhook>
   tenant: (slug?: string, environment?: Environment) => Promise<Tenant>
@@ -96,7 +96,7 @@ export async function startStage(t: Pick<TestContext, 'after'>): Promise<Stage> 
 export const EARLIEST = `exec_${'1'.repeat(32)}` as ExecutionId
 export const SECRET = 'sse_whsec_dGhlIHNlY3JldCBvZiBhIHRlc3Q'
 
-/** A delivery that needs no database: for what happens on the wire. */
+/** A delivery that needs no database: for tests of the wire. */
 export const deliveryTo = (url: string) => ({
   tenant: { tenantId: 1, partnerSlug: 'acme', environment: 'test' } as Tenant,
   count: 3,
@@ -128,13 +128,13 @@ export type Answering = (response: ServerResponse, request: IncomingMessage, rec
 export type Receiver = {
   port: number
   received: Received[]
-  /** Sockets that were opened to it, requests or not. */
+  /** Sockets opened to it, with or without requests. */
   connections: () => number
   /** Resolves when so many requests have come in. */
   count: (requests: number) => Promise<void>
 }
 
-/** Answers 204 unless told otherwise. A negative answer, a hang or a stream is up to `answer`. */
+/** Answers 204 unless told otherwise. `answer` can send a negative answer, hang or stream. */
 export async function startReceiver(
   t: Ending,
   certificate: Certificate,
@@ -164,11 +164,11 @@ export async function startReceiver(
   }
 }
 
-/** A plain TCP listener that takes a connection and says nothing: the far end of a TLS handshake that never comes. */
+/** A plain TCP listener that accepts a connection and sends nothing: the peer of a TLS handshake that never ends. */
 export const startMute = (t: Ending, host = '127.0.0.1'): Promise<Listening> =>
   listen(t, createTcpServer(), host)
 
-/** Connects once and hangs up: shows that a listener counts. */
+/** Connects once and disconnects: shows that a listener counts. */
 export async function knock(port: number): Promise<void> {
   const socket = connect(port, '127.0.0.1')
   await once(socket, 'connect')

@@ -1,5 +1,5 @@
-// A process that does by hand what a transaction of ours has to write: prepared statements on the product's own schema,
-// in better-sqlite3, as durable as ours. No rule is checked, nothing is read that need not be, and nobody is answered.
+// A process with hand-written loops for the writes of our transactions: prepared statements on the product's own
+// schema, in better-sqlite3, as durable as ours. They check no rule, read nothing unnecessary, and answer nobody.
 
 import SQLite from 'better-sqlite3'
 import { machine } from '../../../src/machine.ts'
@@ -7,10 +7,10 @@ import { configure } from '../../../src/store/sqlite/file/connection.ts'
 import { TABLES } from '../../../src/store/tables.ts'
 import { type RawJob, serveRaw } from '../helper.ts'
 
-/** Prepares a piece of work on an open database. What it returns does one item, by its number. */
+/** Prepares work on an open database. It returns a function that does one item, by its number. */
 type RawWork = (db: SQLite.Database, count: number) => (i: number) => void
 
-// Confirmations by hand: the execution is read and settled, the trade is written, the window's ledger moved.
+// Confirmations: the execution is read and settled, the trade is written, the window's ledger updated.
 
 type Execution = { tenant_id: number; plan_id: number; window_id: number; amount_usd: number }
 
@@ -45,8 +45,8 @@ const confirm: RawWork = (db, count) => {
   }
 }
 
-// A pass by hand, in the order in which the plans lie in the file: each schedule is read and moved on, an execution is
-// written, its amount reserved.
+// A pass, in the order in which the plans lie in the file: each schedule is read and advanced, an execution is written,
+// its amount reserved.
 
 const SLOT_MS = 12 * 3_600_000
 const TRANCHE = 700_000_000
@@ -83,7 +83,7 @@ const pass: RawWork = (db) => {
   }
 }
 
-// New plans by hand: the user is read; the plan, its first window and its schedule are written.
+// New plans: the user is read; the plan, its first window and its schedule are written.
 
 const DAY_MS = 86_400_000
 const USD = 100_000_000
@@ -119,7 +119,7 @@ const plan: RawWork = (db) => {
   }
 }
 
-// Polls by hand: a page of what waits is read, leased row by row, and written as JSON.
+// Polls: a page of waiting executions is read, leased row by row, and written as JSON.
 
 const PAGE = 500
 const LEASE_MS = 300_000
@@ -147,7 +147,7 @@ const poll: RawWork = (db) => {
   }
 }
 
-// Every row of a database read once, as arrays of exact integers; nothing is made of it.
+// Every row of a database read once, as arrays of exact integers, and discarded.
 
 const rows: RawWork = (db) => {
   const reads = TABLES.map(({ name }) => db.prepare(`select * from ${name}`).safeIntegers().raw())

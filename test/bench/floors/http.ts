@@ -1,5 +1,5 @@
-// A server that reads what is sent, answers a small JSON object and does nothing else: node:http alone, or with h3.
-// Tells its address.
+// A server that reads each request, answers a small JSON object and does nothing else: node:http alone, or with h3.
+// Prints its address.
 
 import { createServer, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'

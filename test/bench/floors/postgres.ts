@@ -1,17 +1,17 @@
-// A process that does by hand what a transaction of ours has to write: prepared statements on the product's own schema,
-// sent in a pipeline, a page of rows in each. No rule is checked, nothing is read that need not be, nobody is answered.
+// A process with hand-written loops for the writes of our transactions: prepared statements on the product's own
+// schema, sent in a pipeline, a page of rows in each. They check no rule, read nothing unnecessary, and answer nobody.
 
 import pg from 'pg'
 import { machine } from '../../../src/machine.ts'
 import { type RawJob, serveRaw } from '../helper.ts'
 
-/** What locks its rows goes with the begin, the others with the commit: two round trips. */
+/** The statement that locks rows goes with the begin, the others with the commit: two round trips. */
 type Transaction = { read: Statement; write: Statement[] }
 type Statement = [text: string, values: unknown[]]
-/** A piece of work on an open database. What it returns are the statements for items from one number up to another. */
+/** Work on an open database. It returns a function that makes the statements for a range of items. */
 type RawWork = (client: pg.Client, count: number) => Promise<(from: number, to: number) => Transaction>
 
-// Confirmations by hand: executions are read and settled, trades are written, the windows' ledgers moved.
+// Confirmations: executions are read and settled, trades are written, the windows' ledgers updated.
 
 const confirm: RawWork = async (client, count) => {
   const { rows } = await client.query<{ id: string }>(
@@ -46,8 +46,8 @@ const confirm: RawWork = async (client, count) => {
   }
 }
 
-// A pass by hand, in the order of the plans: schedules are locked, executions are written, their amounts reserved, and
-// the schedules moved on.
+// A pass, in the order of the plans: schedules are locked, executions are written, their amounts reserved, and the
+// schedules advanced.
 
 const SLOT_MS = 12 * 3_600_000
 const TRANCHE = 700_000_000
@@ -85,7 +85,7 @@ const pass: RawWork = async (client) => {
   }
 }
 
-// New plans by hand: the users are read; the plans, their first windows and their schedules are written.
+// New plans: the users are read; the plans, their first windows and their schedules are written.
 
 const DAY_MS = 86_400_000
 const USD = 100_000_000
@@ -130,12 +130,12 @@ const WORKS: Partial<Record<RawJob['work'], RawWork>> = { confirm, pass, plan }
 async function connected(database: string): Promise<pg.Client> {
   const client = new pg.Client({ connectionString: database, pipeline: true } as pg.ClientConfig)
   await client.connect()
-  // As ours: a plan made while a table was small would otherwise go through all of it.
+  // As in the product: a query plan made while a table was small would otherwise scan the whole table.
   await client.query('set search_path to tranche; set enable_seqscan to off; set jit to off')
   return client
 }
 
-/** A statement is prepared once on each connection, by the first words that tell it from the others. */
+/** Prepares a statement once on each connection, under the first words that tell it from the others. */
 const ask = (client: pg.Client, [text, values]: Statement): Promise<unknown> =>
   client.query({ name: text.trimStart().slice(0, 40), text, values })
 

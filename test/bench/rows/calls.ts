@@ -10,7 +10,7 @@ import { counted, cpuOf, multiple, type Row, rateTo, type Stage, type Take } fro
 
 const CONNECTIONS = 64
 
-/** What the load is asked for, but for how often. */
+/** The load's parameters except the number of calls. */
 type Call = Omit<Parameters<Load>[1], 'calls' | 'from'>
 
 export const read = (key: string, path = 'me'): Call => ({
@@ -20,7 +20,7 @@ export const read = (key: string, path = 'me'): Call => ({
   key,
 })
 
-// A call that only reads: what the program adds to the server and the router that it is built on.
+// A call that only reads: the cost of the program on top of the server and the router it is built on.
 
 const me: Row = {
   name: 'me',
@@ -47,15 +47,15 @@ const me: Row = {
   },
 }
 
-// Writes, held against the same transaction by hand and the call alone. A call and its write need the same thread, one
-// after the other.
+// Writes, compared with a hand-written loop of the same transaction and with the call alone. A call and its write need
+// the same thread, one after the other.
 
 type Write = Pick<Row, 'what'> & {
   name: 'confirm' | 'plan'
   warmUp: number
-  /** What the first of so many calls find, and a line for each of them. */
+  /** Makes the database for so many calls, and a line for each of them. */
   make: (stage: Stage, on: Backend, calls: number) => Promise<{ place: Place; call: Call; on: string }>
-  /** How the loop by hand commits: as ours does. */
+  /** How the hand-written loop commits: as ours does. */
   byHand: Record<Backend['store'], Pick<RawJob, 'perCommit' | 'connections'>>
 }
 
@@ -90,7 +90,7 @@ const writing = ({ name, what, warmUp, make, byHand }: Write): Row => ({
   },
 })
 
-/** The confirmation of one execution after the other. */
+/** Confirms one execution after the other. */
 export const confirmation = (
   key: string,
   ids: string,
@@ -155,7 +155,7 @@ const plan = writing({
   },
 })
 
-// Polls that take a whole page, from few and from many executions that wait.
+// Polls that take a whole page, from few and from many waiting executions.
 
 const PAGE = 500
 const FEW = 10_000
@@ -198,7 +198,7 @@ const poll: Row = {
   },
 }
 
-/** Turns on a database whose executions all wait again before each. The first turn is for nothing. */
+/** Turns on a database where all executions are made to wait again before each turn. The first turn is a warm-up. */
 async function afterTakingBack(on: Backend, database: string, take: Take): Promise<Take> {
   const turn: Take = async (round) => {
     await on.takeBack(database)

@@ -1,5 +1,5 @@
-// The cost of an operator's and a clerk's commands: a start, a tick from cron that finds nothing to do, and those that
-// read the records of a month or a year.
+// The cost of an operator's and a clerk's commands: a start, a tick from cron that finds nothing to do, and commands
+// that read the records of a month or a year.
 
 import { join } from 'node:path'
 import { monthBefore, periodOf } from '../../../src/core/month.ts'
@@ -12,7 +12,7 @@ import { startRaw } from '../helper.ts'
 import { forEach, type Run, run, runProgram } from '../program.ts'
 import { counted, cpuOf, known, multiple, percentile, type Row, rateTo, type Take } from '../row.ts'
 
-// The export of a month's trades, held against the shell of the store, which formats neither amounts nor times.
+// The export of a month's trades, compared with the store's shell, which formats neither amounts nor times.
 
 const USERS = 10_000
 
@@ -62,7 +62,7 @@ const billingExport: Row = {
   },
 }
 
-// What an operator runs over the records of a year, held against reading each of them once.
+// Commands over the records of a year, compared with reading each record once.
 
 const DAYS = 365
 const EVERY = 'every row, once'

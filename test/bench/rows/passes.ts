@@ -1,5 +1,5 @@
 // Ticks in which every plan fires, with limit prices in the order of the file or in none at all; passes that fire
-// nothing, over few plans and over many; and all that follows a tick until each instruction is confirmed.
+// nothing, over few plans and over many; and the whole way from a tick to the confirmation of each instruction.
 
 import { join } from 'node:path'
 import type { Layout } from '../../support/large-database.ts'
@@ -10,7 +10,7 @@ import { forEach, type Run, run, serve } from '../program.ts'
 import { counted, cpuOf, type Figures, multiple, type Row, rateTo, type Stage, type Take } from '../row.ts'
 import { confirmation, linesIn } from './calls.ts'
 
-/** What a tick took by its own account. */
+/** The duration of a tick by its own account. */
 type Ticked = Run & { durationMs: number }
 
 /** A tick below every limit. Throws when it does not fire all plans of a database. */
@@ -26,12 +26,12 @@ async function firing(on: Backend, template: string, plans: number): Promise<Fig
   return { ...forEach(done, plans), per_second: (1000 * plans) / done.durationMs }
 }
 
-/** As many plans as ours has in a transaction. */
+/** The number of plans in a transaction of ours. */
 const PER_COMMIT = { file: 1_000, postgres: 250 }
 
 const TENTH = 'ours, a tenth of the plans'
 
-/** Ours and by hand, where the loop goes through the plans in the order of the file. */
+/** Ours and the hand-written loop, which goes through the plans in the order of the file. */
 const firingAll = (name: string, what: string, limits: Layout['limits']): Row => ({
   name,
   what,
@@ -62,7 +62,7 @@ const firingAll = (name: string, what: string, limits: Layout['limits']): Row =>
 const pass = firingAll('pass', 'a tick in which every plan fires', 'alike')
 const plunge = firingAll('plunge', 'a tick after a plunge: all fire, limit prices in no order', 'scattered')
 
-// A tick is mostly its start, in which a millisecond more would not show: so this is the source, in a process of its
+// A tick is mostly its start, in which a millisecond more would not show: so the source runs here in a process of its
 // own, from the lock to the report.
 
 const FEW = 10_000
@@ -92,14 +92,14 @@ const idlePass: Row = {
   },
 }
 
-// The way of an instruction from its firing to its confirmation, beside a queue of others that keeps jobs in the same
-// kind of database: what it calls add, claim and done.
+// An instruction from its firing to its confirmation, beside a job queue that stores jobs in the same kind of database:
+// its add, claim and done.
 
 type Peer = Pick<InsideJob, 'work' | 'manner'> & { name: string }
 
 /**
- * What plainjob keeps survives a power cut with `synchronous=FULL`, as with ours; it would set NORMAL, with which the
- * last commits may be lost. A server answers when a commit is on disk, whoever asks.
+ * The jobs of plainjob survive a power cut with `synchronous=FULL`, as ours do; it would set NORMAL, with which the
+ * last commits may be lost. A server answers every client only when a commit is on disk.
  */
 const PEERS: Record<Backend['store'], Peer[]> = {
   file: ['FULL', 'NORMAL'].map((manner) => ({ name: `plainjob, ${manner}`, work: 'plainjob', manner })),
@@ -131,7 +131,7 @@ const beside = (store: Backend['store']): Row => ({
   },
 })
 
-/** Every plan fires, the partner polls for all of it, and confirms each. */
+/** Every plan fires, the partner polls all instructions, and confirms each. */
 async function instructions(stage: Stage, on: Backend, jobs: number): Promise<Take> {
   const { database, key } = await on.place(stage, 'template', plansWith({ plans: jobs, limits: 'alike' }))
   const load = await startLoad(stage)
@@ -143,7 +143,7 @@ async function instructions(stage: Stage, on: Backend, jobs: number): Promise<Ta
     const ids = await pollAll(served, key)
     const polledMs = performance.now() - begun
     if (ids.length !== jobs) throw new Error(`${ids.length} of ${jobs} instructions have come`)
-    // Each instruction is for what its plan fired: part of it is taken as bought.
+    // Each instruction is for the amount its plan fired: part of it is reported as bought.
     const call = confirmation(key, linesIn(stage, `round-${round}`, ids), ['partial', '1.00'])
     const { per_second = Number.NaN } = await load(served, { ...call, calls: jobs })
     await served.end()
@@ -164,7 +164,7 @@ async function pollAll({ url }: Server, key: string): Promise<string[]> {
   }
 }
 
-/** One turn of a peer, in a process of its own. */
+/** A single turn of a peer, in a process of its own. */
 async function peerTurn(job: InsideJob): Promise<Figures> {
   const endings: (() => unknown)[] = []
   try {

@@ -1,5 +1,5 @@
-// A primary, its synchronous standby, and one address that leads to whichever of the two takes writes: what a team with
-// two database machines and a floating address has.
+// A primary, its synchronous standby, and one address that leads to whichever of the two accepts writes: the setup of a
+// team with two database machines and a floating address.
 
 import assert from 'node:assert/strict'
 import { execFileSync, spawnSync } from 'node:child_process'
@@ -16,7 +16,7 @@ import { freePort, until, within } from '../../support/within.ts'
 import { createCalls, createPartner, type Partner } from './partner.ts'
 
 /**
- * How an old primary ends: its processes fall over, or they stand still and are ended when the standby has taken over.
+ * The end of an old primary: its processes crash, or they are frozen and then killed after the standby has taken over.
  */
 type End = 'killed' | 'frozen'
 
@@ -25,21 +25,21 @@ export type Cluster = {
   current: string
   /** The address of the database. */
   url: string
-  /** Asks the primary, again while there is none. */
+  /** Queries the primary; tries again while there is none. */
   ask: <Row extends object>(sql: string, values?: unknown[]) => Promise<Row[]>
-  /** Ends the primary's first process by kill -9 and starts it anew. */
+  /** Ends the primary's first process by kill -9 and restarts it. */
   crash: () => Promise<void>
-  /** Lets the primary stand still for so long. */
+  /** Freezes the primary for so long. */
   freeze: (meanwhile: () => Promise<void>) => Promise<void>
-  /** Promotes the standby, leads everybody to it, and makes another standby. */
+  /** Promotes the standby, redirects everybody to it, and makes another standby. */
   failOver: (end: End) => Promise<void>
-  /** Lets the standby stand still, or ends it by kill -9, for so long: commits wait. */
+  /** Freezes the standby, or ends it by kill -9, for so long: commits wait. */
   withoutStandby: (end: End, meanwhile: () => Promise<void>) => Promise<void>
   stop: () => Promise<void>
 }
 
 const DATABASE = 'tranche'
-/** The standby is known by it: a base backup that is being made must not pass for one. */
+/** The standby's name, which tells it from a base backup in progress. */
 const NAME = 'tranche_host'
 const SETTINGS = {
   cluster_name: NAME,
@@ -50,7 +50,7 @@ const SETTINGS = {
   max_wal_size: '256MB',
   wal_keep_size: '64MB',
   max_wal_senders: '6',
-  // A standby that comes back looks for its primary at once, not after five seconds.
+  // A returning standby looks for its primary at once, not after five seconds.
   wal_retrieve_retry_interval: '100ms',
 }
 const READY_MAX_MS = 60_000
@@ -127,7 +127,7 @@ async function startCluster(): Promise<Cluster> {
       await within(READY_MAX_MS, 'the standby is promoted', standby.ask('select pg_promote()'))
       primary = standby
       lead()
-      // A client that is still connected to it learns only now that it is gone.
+      // A client that is still connected learns only now that the primary is gone.
       send(all, 'SIGKILL')
       await old.stop()
       standby = await within(READY_MAX_MS, 'a standby is made', startStandby(primary, SETTINGS))
@@ -155,7 +155,7 @@ async function startCluster(): Promise<Cluster> {
   return cluster
 }
 
-/** A server's first process and those that it has started. */
+/** A server's first process and its children. */
 function processesOf({ folder }: Server): number[] {
   const [first = ''] = readFileSync(join(folder, 'data/postmaster.pid'), 'utf8').split('\n')
   const others = execFileSync('pgrep', ['-P', first], { encoding: 'utf8' }).trim().split('\n')
@@ -167,18 +167,18 @@ function send(pids: readonly number[], signal: NodeJS.Signals): void {
     try {
       process.kill(pid, signal)
     } catch {
-      // It has ended.
+      // The process has ended.
     }
   }
 }
 
-/** Whether any of them is there, other than as a name that nobody has asked after. */
+/** Whether any of them runs; a zombie does not count. */
 function anyRuns(pids: readonly number[]): boolean {
   const { stdout } = spawnSync('ps', ['-o', 'stat=', '-p', pids.join()], { encoding: 'utf8' })
   return stdout.split('\n').some((state) => state !== '' && !state.startsWith('Z'))
 }
 
-/** Kills the first process. The others notice that it is gone, and end: before that nobody can take its place. */
+/** Kills the first process. The others notice that and end: before then nobody can take its place. */
 async function fallOver(server: Server): Promise<void> {
   const all = processesOf(server)
   server.kill('SIGKILL')
@@ -198,17 +198,17 @@ export type Host = {
   /** Empty for one that only ticks. */
   url: string
   child: () => Started['child']
-  /** Until when it was last dead or stopped by a test, on the clock of `performance`. */
+  /** The last time a test killed or stopped it, on the clock of `performance`. */
   disturbedAt: number
-  /** Kills it; answers whether there was something to kill. It starts anew while the rounds go on. */
+  /** Kills it; answers whether there was a process to kill. It is restarted while the rounds continue. */
   kill: () => Promise<boolean>
   /** Resolves when it is at work. */
   ready: () => Promise<void>
-  /** Throws when it has ended by itself, or said what no host should say. */
+  /** Throws when it has ended by itself, or logged an error that no host should have. */
   assertSound: () => void
-  /** The last it has said on stderr. */
+  /** Its last output on stderr. */
   said: () => string
-  /** Ends it as an operator would; does not throw for how it ended when something has `failed` before. */
+  /** Ends it as an operator would; does not throw for its exit when something has `failed` before. */
   end: (failed: boolean) => Promise<void>
 }
 
@@ -218,11 +218,11 @@ const SAID_MAX = 3_000
 const START_MAX_MS = 90_000
 const END_MAX_MS = 60_000
 const FEED = ['--price-feed', 'static:60000']
-/** What a log or a command says of a mistake in the program, and never of a database that is away. */
+/** The text of a bug in a log or an output, which an unavailable database never causes. */
 const BUG =
   /"err":\{"type":"(?!Problem|OutcomeUnknown)|Internal Server Error|^\s+at .*:\d+:\d+|"plans_failed":[1-9]/m
 
-/** Starts a service that is started anew, on the same port, whenever it is killed. */
+/** Starts a service that is restarted, on the same port, whenever it is killed. */
 async function startService(name: string, place: Place, argv: readonly string[]): Promise<Host> {
   const port = await freePort()
   const url = `http://127.0.0.1:${port}`
@@ -234,7 +234,7 @@ async function startService(name: string, place: Place, argv: readonly string[])
       }),
     )
   let started = begin()
-  // One that finds no database at its start says so and ends: what runs it, systemd say, starts it again.
+  // A service without a database at its start reports that and ends: its supervisor, such as systemd, restarts it.
   const isReady = () =>
     until(START_MAX_MS, `${name} is ready`, async () => {
       if (started.hasEnded()) {
@@ -263,7 +263,7 @@ async function startService(name: string, place: Place, argv: readonly string[])
       ready = isReady().then(() => {
         host.disturbedAt = performance.now()
       })
-      // The caller that waits for it learns what went wrong.
+      // The caller that waits for it gets the error.
       ready.catch(() => {})
       return true
     },
@@ -288,11 +288,11 @@ async function startService(name: string, place: Place, argv: readonly string[])
   return host
 }
 
-/** Between two ticks, and how long one may take, a time that its database is away included. */
+/** The interval of ticks, and the limit of one, with the time that its database is away. */
 const TICK_EVERY_MS = 2_000
 const TICK_MAX_MS = 120_000
 
-/** Starts a loop of ticks. One that is killed is followed by the next. */
+/** Starts a loop of ticks. A killed one is followed by the next. */
 function startTicks(name: string, place: Place): Host {
   let stopping = false
   let current: Started | undefined
@@ -342,7 +342,7 @@ function startTicks(name: string, place: Place): Host {
   }
 }
 
-/** It has done its part, or was killed, or its database was away, which one sentence says. */
+/** It has done its part, or was killed, or its database was away, which its message says in one sentence. */
 function assertTicked(code: number | string, { out, err }: Started): void {
   assert.doesNotMatch(out() + err(), BUG)
   if (code === 'SIGKILL') return
@@ -364,10 +364,10 @@ export type Scene = {
   services: readonly Host[]
   tickers: readonly Host[]
   partners: readonly [live: Partner, test: Partner]
-  /** Decides what is done to whom; what the partner does is decided by another one. */
+  /** Decides the faults; the partner's actions have a generator of their own. */
   random: () => number
   start: (argv: readonly string[]) => Started
-  /** Runs a command that must end with 0; answers what it printed. */
+  /** Runs a command that must end with 0; answers its output. */
   run: (argv: readonly string[]) => Promise<string>
   /** Ends everything; as an operator would, unless something has failed. */
   end: (failed: boolean) => Promise<void>

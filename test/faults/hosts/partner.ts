@@ -1,22 +1,22 @@
 // A partner of many hosts: it works against all of them at once, confirms some purchases twice on purpose, changes its
-// mind about plans, and remembers all that it was answered.
+// mind about plans, and remembers every answer.
 
 import assert from 'node:assert/strict'
 import { setTimeout as pause } from 'node:timers/promises'
 import { anyReport, anyTerms, CONSENT, type Due, type Report } from '../purchases.ts'
 import type { Host } from './cluster.ts'
 
-/** What is known of an instruction. */
+/** The partner's knowledge of an instruction. */
 export type Instruction = {
   id: string
   key: string
   /** Each delivery by its number, with the end of its lease. */
   leases: Map<number, number>
-  /** What was bought, null while nothing was. */
+  /** The purchase, null while there is none. */
   report: Report | null
-  /** How that was answered: recorded, refused because the plan had been cancelled, or not yet. */
+  /** The answer to the report: recorded, refused because the plan had been cancelled, or none yet. */
   outcome: 'recorded' | 'late' | null
-  /** When the first answer had come, on the clock of `performance`. */
+  /** When the first answer came, on the clock of `performance`. */
   settledAt: number
 }
 type Status = 'active' | 'paused' | 'cancelled'
@@ -25,17 +25,17 @@ export type Partner = {
   environment: 'live' | 'test'
   calls: Calls
   users: Set<string>
-  /** By name: the status that was answered last. */
+  /** By name: the status of the last answer. */
   plans: Map<string, Status>
   instructions: Map<string, Instruction>
-  /** Those of which something was learnt since this was last emptied. */
+  /** Instructions with news since this was last emptied. */
   touched: Set<Instruction>
-  /** Polls whose outcome is unknown: when they began and ended, on the wall's clock. */
+  /** Polls whose outcome is unknown: when they began and ended, on the wall clock. */
   lostPolls: { from: number; to: number }[]
   counts: Record<'deliveries' | 'confirmed' | 'twice' | 'contested' | 'late', number>
   /** Links a user and sends some plans. */
   enrol: (plans: number) => Promise<void>
-  /** One step of its work, as chance has it. */
+  /** A random step of its work. */
   step: () => Promise<void>
   pollAndBuy: (all: boolean) => Promise<number>
 }
@@ -43,9 +43,9 @@ export type Partner = {
 type Working = {
   calls: Calls
   random: () => number
-  /** The wall's clock. */
+  /** The wall clock. */
   clock: () => number
-  /** When it has so many, it adds none. */
+  /** The number of plans at which it adds no more. */
   plansMax: number
 }
 
@@ -74,7 +74,7 @@ export function createPartner(
   /** Plans whose cancellation was sent, whether or not it was answered. */
   const cancelling = new Set<string>()
   const changing = new Set<string>()
-  /** Delivered, and left alone. */
+  /** Delivered, and left unconfirmed. */
   const left = new Set<Instruction>()
   let names = 0
 
@@ -108,7 +108,7 @@ export function createPartner(
   }
 
   async function changePlan(): Promise<void> {
-    // Of a plan with something open there is more to go wrong.
+    // A plan with something open has more that can go wrong.
     const open = anyOf([...left])
     const plan =
       open && random() < 0.5 ? planOf(open.key) : anyOf([...partner.plans.keys()].slice(-PLANS_CHANGED))
@@ -124,7 +124,7 @@ export function createPartner(
     changing.delete(plan)
   }
 
-  /** Reports at last what was left alone; its plan may have been cancelled meanwhile. */
+  /** Reports the purchases left until now; their plans may have been cancelled meanwhile. */
   async function buyLeft(): Promise<void> {
     const one = anyOf([...left])
     if (!one) return
@@ -135,7 +135,7 @@ export function createPartner(
   const seenOf = async (plan: string) =>
     (await ok('GET', `/plans/${encodeURIComponent(plan)}`)) as { frequency: string; amount_usd: string }
 
-  /** What was answered long ago is answered the same again. */
+  /** An old report gets its old answer again. */
   async function confirmAgain(): Promise<void> {
     const one = anyOf([...partner.instructions.values()])
     if (!one?.report || one.outcome !== 'recorded') return
@@ -144,7 +144,7 @@ export function createPartner(
     assert.equal((again.body as { replayed?: boolean }).replayed, true, `${one.id} was answered before`)
   }
 
-  /** Polls once; answers how many were delivered. Buys all of them, or leaves some alone until their lease is over. */
+  /** Polls once; answers how many were delivered. Buys all of them, or leaves some until their lease is over. */
   async function pollAndBuy(all: boolean): Promise<number> {
     const from = clock()
     const answer = await calls.once('GET', '/executions/due')
@@ -177,7 +177,7 @@ export function createPartner(
     return { instruction: one, amount: now.amount_usd }
   }
 
-  /** Buys once for each key, and reports it: some twice at once, some while another order claims the same. */
+  /** Buys once for each key, and reports it: some twice at once, some while another order claims the same execution. */
   async function buy(one: Instruction, amount: string, other: Instruction | undefined): Promise<void> {
     one.report ??= anyReport(random, `order ${one.key}`, amount)
     const way = random()
@@ -188,7 +188,7 @@ export function createPartner(
     else await confirm(one)
   }
 
-  /** The order of one instruction is reported for another one too: that other report cannot stand beside the first. */
+  /** Reports the order of one instruction for another one too: the second report must conflict with the first. */
   async function contest(one: Instruction, other: Instruction): Promise<void> {
     partner.counts.contested += 1
     await confirm(one)
@@ -218,31 +218,31 @@ export function createPartner(
   return partner
 }
 
-/** No instruction is for less. */
+/** The least amount of an instruction. */
 const LEFT_AMOUNT = '1.00'
 
-/** A change is of one of the plans that came last, because of these something is open. */
+/** Changes are made to one of the most recent plans, since these have something open. */
 const PLANS_CHANGED = 60
 
 const planOf = (key: string): string => key.split(':')[0] ?? ''
 
-// Calls to any of several services: what gets no answer, or is put off, is sent again, elsewhere, until it is settled.
+// Calls to any of several services: a call without an answer, or deferred, is repeated elsewhere until it is settled.
 
 type Answer = { status: number; body: unknown; startedAt: number; endedAt: number }
 
 type Calls = {
-  /** One attempt: null when its outcome is unknown, because there was no answer or it was put off. */
+  /** A single attempt: null when its outcome is unknown, because there was no answer or it was deferred. */
   once: (method: string, path: string, body?: object, at?: Host) => Promise<Answer | null>
-  /** The same call until it is answered. Throws when that takes too long. */
+  /** Repeats a call until it is answered. Throws when that takes too long. */
   settled: (method: string, path: string, body?: object, at?: Host) => Promise<Answer>
   counts: Record<'answered' | 'unanswered' | 'putOff', number>
 }
 
-/** A call that takes longer hangs: the limits of the service itself end before. */
+/** A call that takes longer hangs: the service's own limits are shorter. */
 const CALL_MAX_MS = 80_000
 const SETTLED_MAX_MS = 120_000
 const AGAIN_MS = 60
-/** A connection that was closed while it was idle may meet a call on its way. */
+/** A connection that was closed while idle may meet a call on its way. */
 const DISTURBED_MS = 2_000
 
 export function createCalls(key: string, hosts: readonly Host[], random: () => number): Calls {

@@ -1,4 +1,4 @@
-// Rounds on a database that many hosts share: all of them work, one is struck, and what was answered must be there.
+// Rounds on a database that many hosts share: all of them work, one is struck, and every answered write must be stored.
 
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
@@ -18,7 +18,7 @@ const ROUND_MAX_MS = 240_000
 const LIVE_WORKERS = 3
 const TEST_WORKERS = 2
 const LEAD_MS = 100
-/** After so many rounds everything is looked at, and the sandbox goes on by days. */
+/** After so many rounds everything is checked, and the sandbox advances by days. */
 const RULES_EVERY = 20
 const ADVANCE_EVERY = 25
 const WHOLE_EVERY = 100
@@ -31,7 +31,7 @@ type Options = {
   isOver?: () => boolean
 }
 
-/** Runs rounds on one pair of servers. Throws with the round that failed and with what the server was about. */
+/** Runs rounds on one pair of servers. Throws with the round that failed and with the server's activity. */
 export async function hostRounds(
   rounds: number,
   { seed, onRound = () => {}, isOver = () => false }: Options,
@@ -113,7 +113,7 @@ async function assertAll(scene: Scene): Promise<void> {
   for (const partner of scene.partners) await assertWhole(scene.cluster, partner)
 }
 
-/** Takes the sandbox through days, and holds the months that are over there against what they were before. */
+/** Advances the sandbox by days, and compares the months that are over there with their earlier state. */
 async function advance(scene: Scene, months: Map<string, string>): Promise<void> {
   const { run, random } = scene
   const days = 1 + Math.floor(random() * ADVANCE_DAYS)
@@ -145,7 +145,7 @@ async function finish(scene: Scene, months: Map<string, string>): Promise<void> 
 
 const ABOUT_MAX_MS = 20_000
 
-/** What its sessions are about, for anyone who reads of a round that hangs; and the last words of the hosts. */
+/** The server's sessions, for a reader of a round that hangs; and the last output of the hosts. */
 async function aboutServer({ cluster, services, tickers }: Scene): Promise<string> {
   const words = [...services, ...tickers].map((host) => `${host.name}: ${host.said()}`)
   const rows = await cluster.ask<Record<string, unknown>>(
@@ -173,22 +173,21 @@ function answeredIn({ partners }: Scene): Record<string, number> {
   }
 }
 
-// What is done to a database of many hosts while it works: to a service, a ticker, a session, the network, either
-// server.
+// Strikes at a database of many hosts while it works: at a service, a ticker, a session, the network, either server.
 
 type Strike = {
   name: string
-  /** How often in a deck. */
+  /** How often in a deck of strikes. */
   times: number
   /**
-   * Done when everything is as it was. Answers whether something was hit in the middle of its work, if that can be
-   * seen.
+   * Resolves when everything is restored. Answers whether the strike hit something in the middle of its work, if that
+   * can be seen.
    */
   strike: (scene: Scene) => Promise<boolean>
 }
 
 const DEAD_MAX_MS = 60_000
-/** How long something is kept from its work; one in so many times longer than the server bears an idle transaction. */
+/** How long something is stopped; one in so many times longer than the server tolerates an idle transaction. */
 const STOPPED_MS = 600
 const STOPPED_LONG_MS = 11_000
 const LONG_ONE_IN = 25
@@ -210,7 +209,7 @@ async function standStill(scene: Scene, host: Host): Promise<boolean> {
   return false
 }
 
-/** Whether a pass is under way that nobody has finished. */
+/** Whether an unfinished pass exists. */
 async function passIsOpen({ cluster }: Scene): Promise<boolean> {
   const rows = await cluster.ask(
     'select 1 from (select finished_at from tranche.ticks order by tick_id desc limit 1) t where finished_at is null',
@@ -313,7 +312,7 @@ export const STRIKES: readonly Strike[] = [
   },
 ]
 
-/** Each of them as often as it has times, shuffled; the first of each before any second. */
+/** Each strike as often as its `times`, shuffled; the first of each before any second. */
 function deck(random: () => number): Strike[] {
   const shuffled = (of: Strike[]): Strike[] =>
     of
@@ -324,8 +323,7 @@ function deck(random: () => number): Strike[] {
   return [...shuffled([...STRIKES]), ...shuffled(more)]
 }
 
-// What must be true of the ledger however many hosts wrote to it: read by questions of this file's own, past the
-// program.
+// Invariants of the ledger however many hosts wrote to it: read by this file's own queries, past the program.
 
 type Row = {
   execution_id: string
@@ -347,7 +345,7 @@ const ROWS = `
   from tranche.executions e left join tranche.trades t using (execution_id)`
 const IN_TENANT = `tenant_id = (select tenant_id from tranche.tenants where partner_slug = 'acme' and environment = $1)`
 
-/** Asserts of what was answered since the last time that all of it is there, once, as it was answered. */
+/** Asserts that every write answered since the last time is stored, once, as it was answered. */
 async function assertAnswered(cluster: Cluster, partner: Partner): Promise<void> {
   const touched = [...partner.touched]
   partner.touched.clear()
@@ -384,10 +382,10 @@ function assertInstruction({ id, leases, report, outcome }: Instruction, row: Ro
 
 const UNIT = 1e8
 
-/** How long after a poll was given up its service, or the server, may still finish it. */
+/** How long after an abandoned poll its service, or the server, may still finish it. */
 const STRAGGLE_MS = 15_000
 
-/** Asserts of all that a partner has that it is what it was answered, and that nothing is there that nobody did. */
+/** Asserts that all data of a partner match the answers it got, and that nothing else is stored. */
 async function assertWhole(cluster: Cluster, partner: Partner): Promise<void> {
   const { environment, instructions, users, plans } = partner
   const names = await cluster.ask<{ name: string }>(
@@ -412,13 +410,13 @@ async function assertWhole(cluster: Cluster, partner: Partner): Promise<void> {
   assert.deepEqual([...new Set(instructions.keys()).difference(there)], [], 'what was delivered is there')
 }
 
-/** Each delivery was answered, or lies in a poll whose answer was lost; each trade was reported. */
+/** Each delivery was answered, or belongs to a poll whose answer was lost; each trade was reported. */
 function assertAccounted(row: Row, one: Instruction | undefined, { environment, lostPolls }: Partner): void {
   const { execution_id: id } = row
   const delivered = Number(row.delivered_count)
   const unseen = delivered - (one?.leases.size ?? 0)
   assert.ok(unseen >= 0 && unseen <= lostPolls.length, `${id}: ${unseen} deliveries that nobody was answered`)
-  // A sandbox has a time of its own, and of what was cancelled or confirmed the lease says nothing more.
+  // A sandbox has its own time, and the lease of a cancelled or confirmed execution proves nothing.
   if (environment === 'live' && row.status === 'sent' && one?.leases.has(delivered) !== true) {
     const at = Number(row.lease) - LEASE_MS
     const isLost = lostPolls.some(({ from, to }) => at >= from - 1 && at <= to + STRAGGLE_MS)
@@ -427,7 +425,7 @@ function assertAccounted(row: Row, one: Instruction | undefined, { environment, 
   if (row.order_id !== null) assert.equal(row.order_id, one?.report?.partner_order_id, `${id} was reported`)
 }
 
-/** Questions to which the answer is no row, whatever happened. */
+/** Queries that must never return a row. */
 const NEVER: Record<string, string> = {
   'a tranche fired twice': `select plan_id, window_start, tranche_index from tranche.executions
     group by plan_id, window_start, tranche_index having count(*) > 1`,

@@ -1,4 +1,4 @@
-// Rounds of kill -9: start something, kill it at a random moment, and look whether anything that was answered is gone.
+// Rounds of kill -9: start a process, kill it at a random moment, and check that every answered write is stored.
 
 import assert from 'node:assert/strict'
 import { copyFileSync, existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
@@ -16,9 +16,9 @@ import { assertNothingLost, openScene, REMARKS, type Scene } from './scene.ts'
 type Tally = {
   rounds: number
   killed: number
-  /** Of the killed, those that left a log with something in it, or a file half written. */
+  /** The killed ones that left a non-empty log or a half-written file. */
   atWork: number
-  /** About how long it takes to its end: as it was seen, and more for each that was killed before. */
+  /** The estimated time to its end: as measured, and longer for each run that was killed before its end. */
   wholeMs: number
 }
 type Killed = { tallies: Map<string, Tally>; answered: Record<string, number> }
@@ -33,9 +33,9 @@ export const sumOf = (tallies: Iterable<Tally>): Pick<Tally, 'rounds' | 'killed'
     { rounds: 0, killed: 0, atWork: 0 },
   )
 
-/** Within what time serve is killed; others within what they take to their end. */
+/** serve is killed within this time; others within the time they take to their end. */
 const ENDLESS_MS = 500
-/** A first guess at what a command takes, and how long after the first sign of a write one is killed at the latest. */
+/** A first guess at a command's duration, and the latest moment of a kill after the first sign of a write. */
 const FIRST_GUESS_MS = 120
 const AT_WORK_MS = 20
 
@@ -123,18 +123,18 @@ function answeredIn({ test, live, keys }: Scene): Record<string, number> {
   }
 }
 
-// A partner that works without a break while its service is killed again and again: it remembers what it was answered,
-// buys once for each idempotency key, and sends again whatever got no answer.
+// A partner that works without a break while its service is killed again and again: it remembers every answer, buys
+// once for each idempotency key, and repeats every call without an answer.
 
 export type Partner = {
-  /** What was answered with 200, and so must never be gone. */
+  /** The users answered with 200, which must never be gone. */
   users: Set<string>
   plans: Set<string>
   leases: Map<string, Due>
   reports: Map<string, Report>
-  /** What was bought and got no answer yet. */
+  /** Reported purchases without an answer yet. */
   unanswered: Map<string, Report>
-  /** Calls that were answered. */
+  /** The number of answered calls. */
   calls: number
   /** Adds plans, polls and confirms until a call fails or `until` says so; anything but a 200 is an error. */
   work: (url: string, until: () => boolean) => Promise<void>
@@ -211,7 +211,7 @@ export function createPartner(key: string, random: () => number): Partner {
 
   async function resend(url: string): Promise<void> {
     await Promise.all([...partner.unanswered].map(([id, report]) => confirm(url, id, report)))
-    // What was answered long ago is answered the same again.
+    // An old report gets its old answer again.
     const [id, report] = [...partner.reports].at(Math.floor(random() * partner.reports.size)) ?? []
     if (id === undefined) return
     const again = await call<{ replayed?: boolean }>(url, 'POST', `/executions/${id}/confirm`, report)
@@ -238,7 +238,7 @@ export function createPartner(key: string, random: () => number): Partner {
   }
 
   async function buy(url: string, { execution_id: id, idempotency_key, amount_usd }: Due): Promise<void> {
-    // Some are left alone until their lease is over.
+    // Some are left unconfirmed until their lease is over.
     if (random() < 0.1) return
     assert.equal(bought.get(idempotency_key) ?? id, id, `${idempotency_key} is one purchase`)
     bought.set(idempotency_key, id)
@@ -259,15 +259,15 @@ export function createPartner(key: string, random: () => number): Partner {
   return partner
 }
 
-// What is killed: each victim is started on the scene's database or on a copy, and says what must hold once it is dead.
+// The victims: each is started on the scene's database or on a copy, and has a check to run once it is dead.
 
 type Attempt = {
   started: Started
   /** The database it works on. */
   file: string
-  /** What goes on while it lives, ended by its death. */
+  /** Work that runs while it lives, ended by its death. */
   meanwhile?: Promise<void>
-  /** Looks at what it left; `code` is how it ended. */
+  /** Checks the files it left; `code` is its exit code. */
   after?: (code: number | string) => Promise<void>
 }
 
@@ -346,7 +346,7 @@ export const VICTIMS: readonly Victim[] = [
   serveStart,
 ]
 
-// Kills of what writes a file: under its name there is the old file or the whole new one, never a part.
+// Kills of commands that write a file: under its name is the old file or the whole new one, never a part.
 
 const partials = (file: string): string[] =>
   readdirSync(dirname(file)).filter((name) => name.startsWith(`${basename(file)}.partial-`))
@@ -364,7 +364,7 @@ async function beginExport({ start, run, random, folder, file }: Scene): Promise
     started,
     file,
     async after(code) {
-      // Nobody writes now, so the same export gives the same bytes.
+      // Nobody writes now, so another export gives equal bytes.
       const whole = Buffer.from(await run(command))
       const left = bytesOf(output)
       const isOld = before === null ? left === null : left?.equals(before)
@@ -394,9 +394,9 @@ async function beginBackup({ start, run, folder, file }: Scene): Promise<Attempt
   }
 }
 
-/** Asserts that a copy is sound and has all the rows of the database, which nobody writes to. */
+/** Asserts that a copy is sound and has all rows of the database, which nobody writes to. */
 async function assertCopy(run: Scene['run'], copy: string, file: string): Promise<void> {
-  // To be opened is to be changed: the copy itself stays as it was found.
+  // Opening a database changes it: the copy itself is not opened.
   const opened = `${copy}.opened`
   copyFileSync(copy, opened)
   await run(['check'], opened)
@@ -415,7 +415,7 @@ function rowsOf(file: string): unknown {
   }
 }
 
-/** What is restored lacks a key that the present database has: by it the two are told apart. */
+/** The backup lacks a key that the present database has: the key tells the two apart. */
 async function beginRestore({ start, run, keys, issueKey, folder, file }: Scene): Promise<Attempt> {
   const copy = join(folder, 'restore.db')
   await run(['backup', copy, '--force'])
@@ -439,11 +439,11 @@ async function beginRestore({ start, run, keys, issueKey, folder, file }: Scene)
   }
 }
 
-// Kills of what would make the scene's database ever larger or newer: each works on a database of its own.
+// Kills of commands that would make the scene's database ever larger or newer: each works on a database of its own.
 
 const ROWS = 25_000
 
-/** A fresh file under that name, without what lay beside the one before. */
+/** A fresh file under that name, without the files beside the previous one. */
 function fresh(scene: Scene, name: string): string {
   for (const old of readdirSync(scene.folder))
     if (old.startsWith(`${name}.db`)) rmSync(join(scene.folder, old))
@@ -479,7 +479,7 @@ async function beginImport(scene: Scene): Promise<Attempt> {
   }
 }
 
-/** Rows enough that the copy and the migration take their time. */
+/** Enough rows to make the copy and the migration slow. */
 const FATTEN = `with recursive n(i) as (select 1 union all select i + 1 from n where i < 1500)
   insert or ignore into prices select i, 100000000, hex(randomblob(2500)) from n`
 
@@ -505,7 +505,7 @@ async function beginMigration(scene: Scene): Promise<Attempt> {
       assert.ok(done.length === states.length || (done.join() === FIRST && code !== 0), done.join())
       const copy = `${file}.before-migration-after-${FIRST.replace('.sql', '')}`
       assert.ok(existsSync(copy) || done.length === 1, 'what was migrated was copied')
-      // Under its name the copy is whole.
+      // A copy that has its name is whole.
       if (existsSync(copy)) assert.equal(ask(copy, 'select count(*) from executions'), executions)
       await scene.run(['check'], file)
       assert.equal(ask(file, 'select count(*) from executions'), executions)

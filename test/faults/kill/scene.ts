@@ -1,4 +1,4 @@
-// One database that lives through many kills: its folder, the program on it, and who works with it.
+// A database that lives through many kills: its folder, the program on it, and its partners.
 
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
@@ -18,12 +18,12 @@ export type Scene = {
   /** The partner in its two environments: the sandbox, whose clock is moved, and the live one. */
   test: Partner
   live: Partner
-  /** Keys that were shown, and so must open the service. */
+  /** Keys that were printed, and so must be valid. */
   keys: Set<string>
   /** Starts a command on `file`, by default the database of the scene. */
   start: (argv: readonly string[], file?: string) => Started
   serve: (...argv: string[]) => Promise<Started & { url: string }>
-  /** Runs a command in this process, which must end with 0 and say nothing on stderr; answers what it printed. */
+  /** Runs a command in this process, which must end with 0 and say nothing on stderr; answers its output. */
   run: (argv: readonly string[], file?: string) => Promise<string>
   issueKey: (env: string) => Promise<string>
   /** Runs the service for as long as `work` takes, and stops it as an operator would. */
@@ -32,7 +32,7 @@ export type Scene = {
 }
 
 /**
- * What a command that succeeds may say on stderr: that a month is not over, and that a sandbox whose clock was moved is
+ * The stderr that a successful command may write: that a month is not over, and that a sandbox whose clock was moved is
  * ahead, as text or in the one object of --json.
  */
 export const REMARKS =
@@ -43,7 +43,7 @@ export async function openScene(seed: number): Promise<Scene> {
   const file = join(folder, 'tranche.db')
   const random = seededRandom(seed)
   const children = new Set<Started['child']>()
-  // Each process is forgotten when it ends, because there will be thousands.
+  // Each process is removed when it ends, because there will be thousands.
   const follow = <S extends Started>(started: S): S => {
     children.add(started.child)
     started.ended.then(() => children.delete(started.child))
@@ -93,7 +93,7 @@ export async function openScene(seed: number): Promise<Scene> {
   }
 }
 
-// What must be true after every kill, read from the file behind the program's back.
+// Invariants after every kill, read from the file past the program.
 
 type Row = {
   execution_id: string
@@ -103,10 +103,10 @@ type Row = {
   status: string
 }
 
-/** Throws unless the database is sound at its first start, and everything that was answered is in it. */
+/** Throws unless the database is sound at its first start, and has every answered write. */
 export async function assertNothingLost(scene: Scene): Promise<void> {
   assert.ok(existsSync(scene.file), 'the database has its name')
-  // The next start: it needs no repair, has nothing to say on stderr, and finds nothing.
+  // The next start: it needs no repair, prints nothing on stderr, and has no findings.
   const { ok, findings } = JSON.parse(await scene.run(['check', '--json']))
   assert.ok(ok, JSON.stringify(findings))
   const db = new SQLite(scene.file, { readonly: true })

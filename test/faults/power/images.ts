@@ -1,9 +1,9 @@
-// What a disk may hold after a power cut: rebuilt from a record of everything that was done to a folder (record.c).
+// Possible contents of a disk after a power cut: rebuilt from a record of all operations on a folder (record.c).
 //
-// The disk is like ext4. A file that was synced has what was written before the sync began; of what was written since,
-// each piece is there, or not, or in part. Names change in their order, and up to some point in it: a sync of the
-// folder brings all of them to disk, a sync of a file those up to its own. The index of a log is mapped memory, which
-// nobody syncs: any older one may be there.
+// The disk is like ext4. A synced file has everything written before the sync began; each later write is there, or not,
+// or in part. Names change in their order, and up to some point in it: a sync of the folder brings all of them to disk,
+// a sync of a file those up to its own. The index of a log is mapped memory, which nobody syncs: any older one may be
+// there.
 
 import assert from 'node:assert/strict'
 import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
@@ -26,7 +26,7 @@ type Entry = {
 
 const HEAD_BYTES = 44
 
-/** What was recorded, in its order. */
+/** The recorded operations, in their order. */
 export function entriesOf(log: Buffer): Entry[] {
   const entries: Entry[] = []
   for (let at = 0; at < log.length; at += log.readUInt32LE(at)) {
@@ -45,7 +45,7 @@ export function entriesOf(log: Buffer): Entry[] {
   return entries
 }
 
-/** An entry that says what was answered, in its place among the others. */
+/** An entry that records an answer, in its place among the others. */
 export function markOf(data: Buffer): Buffer {
   const head = Buffer.alloc(HEAD_BYTES)
   head.writeUInt32LE(HEAD_BYTES + data.length, 0)
@@ -65,9 +65,9 @@ export const startOf = (folder: string): Start =>
   }))
 
 export type Disk = {
-  /** Goes on to the entry with that number, which is not done yet. */
+  /** Replays the record up to the entry with that number, which is not applied. */
   goTo: (nr: number) => void
-  /** Lays what a cut at this moment may leave into an empty folder. */
+  /** Writes one possible result of a cut at this moment into an empty folder. */
   cut: (into: string, random: () => number) => void
 }
 
@@ -159,7 +159,7 @@ export function createDisk(start: Start, entries: readonly Entry[]): Disk {
       for (const [path, versions] of indexes) {
         if (random() < 0.3) continue
         const index: Bytes = { bytes: Buffer.alloc(0), size: 0 }
-        // The newest ones are the likeliest.
+        // Newer versions are more likely.
         const count = Math.ceil((1 - random() ** 2) * versions.length)
         for (const { first, data } of versions.slice(0, count))
           apply(index, { at: Number(first), bytes: data })
@@ -192,7 +192,7 @@ function apply(content: Bytes, change: Change): void {
   content.size = Math.max(content.size, end)
 }
 
-/** What the disk has of a file: all that was synced, and of the rest what chance has it. */
+/** The contents of a file on the disk: everything synced, and a random part of the rest. */
 function contentOf({ durable, pending }: File, random: () => number): Buffer {
   if (pending.length === 0) return durable.bytes.subarray(0, durable.size)
   const content = { bytes: Buffer.from(durable.bytes.subarray(0, durable.size)), size: durable.size }
@@ -219,7 +219,7 @@ function torn({ at, bytes }: { at: number; bytes: Buffer }, random: () => number
   return parts
 }
 
-/** Throws unless the record, done to its end, gives the folder as it is: else something was done past the recorder. */
+/** Throws unless the whole record gives the folder as it is: else some operation bypassed the recorder. */
 export function assertComplete(
   start: Start,
   entries: readonly Entry[],
@@ -228,7 +228,7 @@ export function assertComplete(
 ): void {
   const disk = createDisk(start, entries)
   disk.goTo(entries.length)
-  // Everything that is pending has happened.
+  // Every pending write has happened.
   let draws = 0
   disk.cut(scratch, () => (++draws === 2 ? 0.5 : 0.21))
   const list = (of: string) => readdirSync(of).filter((name) => !isIndex(name))

@@ -1,4 +1,4 @@
-// Power cuts: commands and a service are recorded at work, and the disk that a cut at any moment may leave is looked at
+// Power cuts: commands and a service are recorded at work, and the disk that a cut at any moment may leave is checked
 // as the next start would find it.
 
 import assert from 'node:assert/strict'
@@ -29,7 +29,7 @@ import { runHere } from '../../support/service.ts'
 import { anyReport, anyTerms, CONSENT, type Due } from '../purchases.ts'
 import { assertComplete, createDisk, entriesOf, markOf, startOf } from './images.ts'
 
-/** What was answered, as it is written between the records of the disk. */
+/** The answered work, as marks between the records of the disk. */
 type Mark =
   | { did: 'user' | 'plan' | 'key' | 'erased'; id: string }
   | { did: 'lease'; id: string; count: number }
@@ -40,13 +40,13 @@ type Mark =
 type Stage = {
   folder: string
   random: () => number
-  /** Runs a command in this process, before anything is recorded, or on an image. */
+  /** Runs a command in this process, before the recording or on an image. */
   here: (folder: string, ...argv: string[]) => Promise<string>
-  /** Runs a command that is recorded, to its end. */
+  /** Runs a recorded command to its end. */
   run: (...argv: string[]) => Promise<string>
-  /** Runs a script of Node that is recorded. */
+  /** Runs a recorded Node script. */
   script: (text: string) => Promise<void>
-  /** A service that is recorded, for as long as `work` takes; it ends by a kill or as it should. */
+  /** Records a service for as long as `work` takes; it is killed or stopped properly. */
   served: (work: (url: string) => Promise<void>) => Promise<void>
   mark: (mark: Mark) => void
 }
@@ -57,10 +57,10 @@ type Scene = {
   name: string
   /** Its share of the images. */
   share: number
-  /** Lays what it begins with; what this returns is handed to `work`. */
+  /** Prepares the folder; the returned value is passed to `work`. */
   lay: (stage: Stage) => Promise<string>
   work: (stage: Stage, laid: string) => Promise<void>
-  /** What must hold besides what holds of every image. */
+  /** Asserts the invariants of this scene, beside those of every image. */
   look: (image: Image) => Promise<void>
 }
 
@@ -68,7 +68,7 @@ type Options = { seed: number; onImage?: () => void; isOver?: () => boolean }
 
 type Cuts = { images: number; failures: string[] }
 
-/** Looks at so many images, shared among the scenes; answers how many of each, and what was wrong with which. */
+/** Checks so many images, shared among the scenes; answers how many of each, and the failures by image. */
 export async function powerCuts(
   images: number,
   { seed, onImage = () => {}, isOver = () => false }: Options,
@@ -86,7 +86,7 @@ export async function powerCuts(
   return { counts, failures }
 }
 
-/** An image that is not as it should be stays where it is. */
+/** A faulty image stays in its folder. */
 async function cutsOf(
   scene: Scene,
   images: number,
@@ -106,8 +106,8 @@ async function cutsOf(
   )
   const kinds = [...Map.groupBy(marks, ({ mark }) => mark.did).values()]
   const any = <T>(list: readonly T[]): T => list[Math.floor(random() * list.length)] ?? assert.fail()
-  // Half of the cuts come right after an answer, each kind as often as the others: nothing that was done later can have
-  // brought it to disk.
+  // Half of the cuts come right after an answer, each kind as often as the others: no later operation can have brought
+  // the write to disk.
   const cuts = Array.from({ length: images }, () =>
     random() < 0.5 ? any(any(kinds)).nr + 1 : any(entries).nr,
   ).sort((a, b) => a - b)
@@ -187,7 +187,7 @@ async function record(scene: Scene, place: string, random: () => number) {
   }
 }
 
-// What must hold of every image: the next start finds nothing wrong, and whatever was answered is there.
+// Invariants of every image: the next start finds nothing wrong, and every answered write is stored.
 
 async function assertSound({ folder, file, marks, here }: Image): Promise<void> {
   assert.ok(existsSync(file), 'the database has its name')
@@ -351,7 +351,7 @@ const erasing: Scene = {
 
 const FILLER_BYTES = 45 * 360_000
 
-/** Pages that other commands put into the log: the thread begins when it has 4,000. */
+/** Adds pages to the log, as other commands do: the thread begins when it has 4,000. */
 const LENGTHEN = (file: string): string => `
   import SQLite from 'better-sqlite3'
   const db = new SQLite(${JSON.stringify(file)})
@@ -390,7 +390,7 @@ const count = (file: string, sql: string): number => {
   }
 }
 
-/** The copy lacks a key that the present database has: by it the two are told apart. */
+/** The copy lacks a key that the present database has: the key tells the two apart. */
 async function layCopy(stage: Stage): Promise<string> {
   const key = await layPartner(stage)
   await stage.here(stage.folder, 'backup', join(stage.folder, 'copy.db'))
@@ -405,7 +405,7 @@ const restoring: Scene = {
   share: 3,
   lay: layCopy,
   async work(stage, key) {
-    // A log that a kill leaves is folded in and not lost.
+    // A log that a kill leaves is checkpointed and not lost.
     await stage.served((url) => enrol(stage, callerOf(url, key), 'late', 1))
     await stage.run('restore', join(stage.folder, 'copy.db'))
     stage.mark({ did: 'restore' })
@@ -423,7 +423,7 @@ const restoring: Scene = {
   },
 }
 
-/** Over a database that nobody can read, whose log is put aside. */
+/** Over an unreadable database, whose log is put aside. */
 const restoringUnread: Scene = {
   name: 'restore over a log that stays',
   share: 1,

@@ -42,7 +42,7 @@ type Instruction = { execution_id: string; amount_usd: string }
 async function pollAndConfirm(): Promise<boolean> {
   const due = (await done('GET', '/executions/due')) as Instruction[]
   for (const { execution_id, amount_usd } of due) {
-    // What is delivered again was bought already.
+    // A redelivered instruction was bought already.
     const order = bought.get(execution_id) ?? randomUUID()
     bought.set(execution_id, order)
     await done('POST', `/executions/${execution_id}/confirm`, {
@@ -57,7 +57,7 @@ async function pollAndConfirm(): Promise<boolean> {
   return due.length > 0
 }
 
-/** Sends it until it is done. A refusal other than "come again" is a fault of the service. */
+/** Repeats a call until it is done. A refusal other than "come again" is a fault of the service. */
 async function done(method: string, path: string, body?: object): Promise<unknown> {
   for (;;) {
     const { status, text } = await ask(method, path, body).catch((error) => ({

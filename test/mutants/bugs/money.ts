@@ -1,4 +1,4 @@
-// Planted bugs in amounts: budgets and windows, what is billed, months and invoices.
+// Planted bugs in amounts: budgets and windows, bills, months and invoices.
 
 import type { Row } from '../rows.ts'
 

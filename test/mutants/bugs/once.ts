@@ -1,4 +1,4 @@
-// Planted bugs in what happens once: executions, orders, reports, transactions, and what a copy or a restore knows.
+// Planted bugs in single events: executions, orders, reports, transactions, and the knowledge of a copy or a restore.
 
 import type { Row } from '../rows.ts'
 

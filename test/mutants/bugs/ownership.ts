@@ -1,4 +1,4 @@
-// Planted bugs in whose data and whose orders they are: tenants, keys, users who left and users who were erased.
+// Planted bugs in the ownership of data and orders: tenants, keys, users who left and users who were erased.
 
 import type { Row } from '../rows.ts'
 

@@ -1,6 +1,6 @@
-// A life in which the process is killed in the middle of what it does. Afterwards the data are what they were before
-// that, or what they were to be, or in between two transactions of it; whatever was answered is there. A connection
-// that ends is no such thing: what is asked is answered as ever.
+// A life in which the process is killed in the middle of an action. Afterwards the data are as before the action, as
+// after it, or in between two of its transactions; every answered write is stored. A lost connection is different: the
+// request is answered as usual.
 
 import { type ChildProcess, fork } from 'node:child_process'
 import { COMPILED } from '../../support/process.ts'
@@ -28,20 +28,18 @@ import { accessTo, makePlace, type Place } from '../system/place.ts'
 import type { Host } from '../system/system.ts'
 import type { Ask, Secrets, Severed, Told, Trouble } from './process.ts'
 
-/**
- * How likely an action is to be the last of its process: a pass more than others, because it is several transactions.
- */
+/** The probability that an action is the last of its process: higher for a pass, which is several transactions. */
 const KILLED = { pass: 0.25, other: 0.12 }
-/** How likely another one is to lose a connection to its server. */
+/** The probability that another action loses a connection to its server. */
 const SEVERED = 0.15
 /** Of those killed at any call, one in so many is killed once more, while it opens the file again. */
 const KILLS_PER_OPENING = 5
-/** How many of them are killed around a commit, which is when something can be lost; the others at any call. */
+/** The share killed around a commit, which is when something can be lost; the others at any call. */
 const KILLED_AT_COMMIT = 0.5
 /**
- * What most actions need, each counted before and after. Some passes make more. On a file a pass makes two to six
- * commits as a rule, everything else one at most; a server is asked for less, and every look at one moment ends with a
- * commit too.
+ * The needs of most actions, each call or commit counted before and after. Some passes make more. On a file a pass
+ * usually makes two to six commits, everything else one at most; a server gets fewer calls, and every snapshot ends
+ * with a commit too.
  */
 const MOST = {
   sqlite: { commits: { pass: 8, other: 2 }, calls: { pass: 300, other: 80 }, firstCalls: 12 },
@@ -91,15 +89,13 @@ type On = { host: MortalHost; isServer: boolean }
 
 type Drawing = { chance: Chance; store: keyof typeof MOST }
 
-/**
- * Some of what is drawn is to be interrupted. Nothing happens beside it: what is true then would be anybody's guess.
- */
+/** Interrupts some of the drawn actions. Nothing runs concurrently: the expected state would be unknown. */
 function interrupted(action: Action, drawing: Drawing): Action {
   const { chance, store } = drawing
   const isOne =
     action.do === 'call' || action.do === 'lever' || action.do === 'pass' || action.do === 'export'
-  // A reset is several transactions, and is done to its end by the next one: what it leaves is a test of its own.
-  // A command opens the data for itself, and has tests of its own for what it leaves.
+  // A reset is several transactions, and the next one completes it: its remains have a test of their own. A command
+  // opens the data for itself, and has tests of its own for its remains.
   if (!isOne || (action.do === 'lever' && ['reset', 'record'].includes(action.lever))) return action
   const kind = action.do === 'pass' ? 'pass' : 'other'
   const alone: Interruptible =
@@ -116,7 +112,7 @@ function deathIn(kind: 'pass' | 'other', { chance: { happens, between }, store }
   return { at: between(1, happens(0.5) ? calls[kind] : firstCalls), of: 'calls' }
 }
 
-/** Counts a crash, if it comes to one: an action that is over sooner is judged like any other. */
+/** Counts a crash, if there is one: an action that ends sooner is judged like any other. */
 async function actAndDie(
   on: On,
   state: State,
@@ -139,7 +135,7 @@ async function actAndDie(
   if (state.executions.length > before) crashes.afterFiring += 1
 }
 
-/** The caller is answered as if nothing had happened. Only a pass may end with the session that holds its lock. */
+/** The caller gets the usual answer. Only a pass may end with the session that holds its lock. */
 async function actSevered(
   on: On,
   state: State,
@@ -162,18 +158,18 @@ async function actSevered(
   await goOnFromWhatIsThere(on, state, action.action)
 }
 
-/** Takes over which of the states on the way the data are in; answers whether it is another than before. */
+/** Adopts the intermediate state that the data are in; answers whether it differs from the state before. */
 async function goOnFromWhatIsThere(on: On, state: State, action: Interruptible): Promise<boolean> {
   const { host } = on
   const { left, isAfterCommit } = await whatItCameTo(on, state, action)
   Object.assign(state, left)
   await look(host, state, true)
-  // Whether a month was closed is not on record: asked again, it is.
+  // It is not recorded whether a month was closed: a second export closes it.
   if (action.do === 'export') await actOn(host, state, action)
   return isAfterCommit
 }
 
-/** Which of the states on the way the data are in. */
+/** Finds the intermediate state that the data are in. */
 async function whatItCameTo(
   { host, isServer }: On,
   state: State,
@@ -196,19 +192,19 @@ async function whatItCameTo(
   throw new Difference(`after a crash in ${action.do} nothing fits: ${nearest}`)
 }
 
-// What the crashes of a life came to.
+// The counts of a life's crashes.
 
 export type Crashes = {
   all: number
-  /** Those that left something of what was being done. */
+  /** Crashes that left a part of the action. */
   afterCommit: number
-  /** Those that left a tranche of an unfinished pass. */
+  /** Crashes that left a tranche of an unfinished pass. */
   afterFiring: number
-  /** Connections that ended while the process went on. */
+  /** Connections that ended while the process continued. */
   severed: number
-  /** Those of them on which a commit was sent whose answer nobody read. */
+  /** Connections that ended after a commit was sent, without its answer being read. */
   inCommit: number
-  /** Those that a pass did not survive. */
+  /** Connections whose end a pass did not survive. */
   failed: number
 }
 
@@ -226,23 +222,23 @@ export function addCrashes(crashes: Crashes, more: Crashes): void {
   for (const name of Object.keys(crashes) as (keyof Crashes)[]) crashes[name] += more[name]
 }
 
-// The program in a process that can be killed, and started again on the same file.
+// The program in a process that can be killed, and restarted on the same file.
 
 type MortalHost = Host & {
-  /** Performs a deed in trouble. What was killed on the way has to be started again. */
+  /** Performs a deed in trouble. A killed process has to be restarted. */
   attempt: (deed: Deed, trouble: Trouble) => Promise<Attempt>
-  /** What fired, and what was kept, behind these. */
+  /** The executions fired and the late fills stored after these. */
   readNews: (after: {
     execution: string | null
     late: number
   }) => Promise<{ fired: FiredSeen[]; late: LateSeen[] }>
-  /** Starts the process again at this time. It may be killed while it opens the data, and is started once more. */
+  /** Restarts the process at this time. It may be killed while it opens the data, and is started once more. */
   restart: (now: number, trouble: Trouble | null) => Promise<void>
 }
 
 type Attempt =
   | { came: 'through'; seen: Seen; severed: Severed | null }
-  /** A connection was lost, and the process goes on. */
+  /** A connection was lost, and the process continues. */
   | { came: 'to nothing'; severed: Severed; message: string }
   | { came: 'to an end' }
 
@@ -254,7 +250,7 @@ async function openMortalHost(of: { place: Place; seed: number; start: number })
   async function open(now: number, trouble: Trouble | null): Promise<boolean> {
     lives += 1
     const { place, seed } = of
-    // Chance goes on from elsewhere: what is drawn at random is never drawn twice.
+    // The random sequence continues elsewhere: no value is drawn twice.
     const told = await ask(child, { ask: 'open', place, seed: seed + lives, start: now, secrets, trouble })
     if (told?.told === 'threw') throw new Difference(told.message)
     return told !== null
@@ -285,7 +281,7 @@ async function openMortalHost(of: { place: Place; seed: number; start: number })
       return attempted.seen
     },
     async restart(now, trouble) {
-      // What is under way at a server ends by itself.
+      // Work in progress at a server ends by itself.
       await accessTo(of.place).settled()
       child = start()
       if (await open(now, trouble)) return
@@ -313,7 +309,7 @@ const start = (): ChildProcess =>
     env: { ...process.env, ...COMPILED },
   })
 
-/** What the process tells; null when it died. */
+/** The process's reply; null when it died. */
 function ask(child: ChildProcess, question: Ask): Promise<Told | null> {
   return new Promise((resolve) => {
     const told = (message: unknown) => end(message as Told)

@@ -1,4 +1,4 @@
-// A process that has the program in it, and that can be told to die at one of its calls to the database, or to lose a
+// A process that contains the program, and that can be told to die at one of its calls to the database, or to lose a
 // connection there.
 
 import { flushCompileCache } from 'node:module'
@@ -12,9 +12,9 @@ import { accessTo, type Place } from '../system/place.ts'
 import { hostHere } from '../system/system.ts'
 
 export type Secrets = [label: string, of: { keyId: string; secret: string }][]
-/** Who ends what: a signal the process, or one of the others a connection. */
+/** The cause of an end: a signal ends the process, one of the others a connection. */
 export type Trouble = { death: Death; by: 'signal' | Fate }
-/** Whether a connection was lost on the way, and with it the answer to a commit. */
+/** Whether a connection was lost, and with it the answer to a commit. */
 export type Severed = { inCommit: boolean }
 export type Ask =
   | { ask: 'open'; place: Place; seed: number; start: number; secrets: Secrets; trouble: Trouble | null }
@@ -24,7 +24,7 @@ export type Ask =
 export type Told =
   | { told: 'opened' | 'closed' }
   | { told: 'seen'; seen: Seen; severed: Severed | null; secrets: Secrets }
-  /** A connection was lost, and with it what was to be done. */
+  /** A connection was lost, and with it the work in progress. */
   | { told: 'failed'; severed: Severed; message: string }
   | { told: 'firstFault' | 'firstTaken'; fault: string | null }
   | { told: 'record'; record: Lines }
@@ -36,7 +36,7 @@ let severed: Severed | null = null
 let host: Awaited<ReturnType<typeof hostHere>> | undefined
 let messages: Messages | undefined
 
-/** Whether this is the place. A signal cannot be caught, and nothing after it runs. */
+/** Whether this is the place of the trouble. A signal cannot be caught, and nothing after it runs. */
 function isHere(isCommit: boolean): boolean {
   if (!trouble || (trouble.death.of === 'commits' && !isCommit)) return false
   trouble.death.at -= 1
@@ -120,16 +120,16 @@ async function perform(
   }
 }
 
-// What this process says to a PostgreSQL server, statement by statement, so that it or its connection can be ended
+// This process's messages to a PostgreSQL server, statement by statement, so that it or its connection can be ended
 // between two messages.
 
-/** A place in the life of a statement: before it is sent, when it is sent, when its answer is here and was not read. */
+/** A place in the life of a statement: before it is sent, when it is sent, when its answer is here but not read. */
 type Point = 'unsent' | 'sent' | 'unread'
-/** What becomes of a connection: the server ends it, or the network cuts it. */
+/** The end of a connection: the server ends it, or the network cuts it. */
 type Fate = 'server' | 'network'
 
 type Messages = {
-  /** Resolves when the session of every connection that met its fate has ended. */
+  /** Resolves when the session of every ended connection is gone. */
   settled: () => Promise<void>
 }
 
@@ -142,23 +142,21 @@ type Statement = { text: string }
 type Submit = (this: Statement, wire: Wire) => Error | null
 type Complete = (this: Statement, told: unknown, wire: Wire) => void
 
-/**
- * `at` is asked at every place, and answers what becomes of the connection there. `server` is where a session is ended.
- */
+/** Calls `at` at every place, for the fate of the connection there. `server` is where a session is ended. */
 async function watchMessages(
   server: string,
   at: (point: Point, isCommit: boolean) => Fate | null,
 ): Promise<Messages> {
   const admin = new pg.Client({ connectionString: server })
   await admin.connect()
-  // It is not watched itself, and keeps no process.
+  // This connection is not watched itself, and keeps no process alive.
   const { stream } = (admin as unknown as { connection: { stream: { unref: () => void } } }).connection
   stream.unref()
   const own = (admin as unknown as { connection: Wire }).connection
 
   const pids = new WeakMap<Wire, number>()
   const ended: number[] = []
-  /** What waits until a session has ended. */
+  /** Statements that wait until a session has ended. */
   const held = new WeakMap<Wire, (() => void)[]>()
 
   const wires = pg.Connection.prototype as unknown as { startup: (this: Wire, config: unknown) => void }
@@ -177,7 +175,7 @@ async function watchMessages(
     if (pid !== undefined) ended.push(pid)
     if (fate === 'network') cut(wire)
   }
-  /** Has the server end the session before anything else is said to it. */
+  /** Has the server end the session before any further message to it. */
   function hold(wire: Wire): void {
     const waiting: (() => void)[] = []
     held.set(wire, waiting)
@@ -221,7 +219,7 @@ async function watchMessages(
     const fate = wire === own ? null : at('unread', this.text === 'commit')
     if (!fate) return handleCommandComplete.call(this, told, wire)
     meet(wire, fate)
-    // The server's end comes behind its answer, which is read then.
+    // The server's end follows its answer, which is read then.
     if (fate === 'network') return
     hold(wire)
     handleCommandComplete.call(this, told, wire)
@@ -235,7 +233,7 @@ async function watchMessages(
   }
 }
 
-/** Ends a connection from this side. What has arrived with what is being read now is not read any more either. */
+/** Ends a connection from this side. Messages that arrived together with the current one are not read either. */
 function cut(wire: Wire): void {
   const emit = wire.emit.bind(wire)
   wire.emit = (event, ...told) => (event === 'end' || event === 'error' ? emit(event, ...told) : false)
@@ -248,7 +246,7 @@ const SESSIONS = 'select from pg_stat_activity where pid = any($1)'
 // The calls of this process to SQLite, so that it can be ended between two of them.
 
 /**
- * Has `boundary` called before and after every call to the database: what is between two of them is never cut in half.
+ * Has `boundary` called before and after every call to the database: the code between two calls is never interrupted.
  */
 function watchCalls(boundary: (isCommit: boolean) => void): void {
   const db = openFile(':memory:')

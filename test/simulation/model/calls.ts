@@ -1,4 +1,4 @@
-// What the model answers to a call: who is asking, then what of it.
+// The model's answers to calls: first the authentication, then the route.
 
 import { type Call, executionOf } from '../action.ts'
 import { emptyRecord, type Lines, line } from '../observed.ts'
@@ -40,11 +40,11 @@ import {
   type Tenant,
 } from './state.ts'
 
-// What the model expects of a call: a status, and a body in full or the facts it has to name.
+// The expected answer to a call: a status, and a whole body or the facts that it has to name.
 
 export type Expected = { status: number; dueRemaining?: number; code?: string } & (
   | { body: unknown }
-  /** An error whose words are free: what its detail must contain. */
+  /** An error in any wording: the texts that its detail must contain. */
   | { says: readonly string[] }
 )
 
@@ -52,13 +52,13 @@ export const ok = (body: unknown): Expected => ({ status: 200, body })
 export const refused = (status: number, detail: string): Expected => ({ status, body: { detail } })
 export const refusedNaming = (status: number, ...says: readonly string[]): Expected => ({ status, says })
 
-/** What fires, delivers or starts to buy waits until a frozen database is resumed. */
+/** Answer to calls that fire, deliver or start to buy, which wait until a frozen database is resumed. */
 export const FROZEN: Expected = { status: 503, code: 'service_frozen', says: [] }
 
-/** Takes the place, in an expected body, of a text that only the program can know. */
+/** Stands, in an expected body, for a text that only the program can know. */
 export const ANY_TEXT = '<any text>'
 
-/** Answers a call and enters what it changes. A walk through pages is answered page by page. */
+/** Answers a call and enters its changes. A walk through pages is answered page by page. */
 export function answer(state: State, call: Call): Expected[] {
   const key = state.keys.get(call.key)
   if (!key || key.isLost || !isUsable(state, key)) return [refused(401, 'Invalid API key.')]
@@ -119,7 +119,7 @@ function answerTo(
   }
 }
 
-/** Every entry of a month, as the export of it shows them. */
+/** Every entry of a month, as its export shows them. */
 function tradePages(state: State, tenant: Tenant, { month, limit }: Paged): Expected[] {
   const pages: Expected[] = []
   for (let from = 0; ; from += limit) {
@@ -161,7 +161,7 @@ function userPages(state: State, tenant: Tenant, { month, limit }: Paged): Expec
   }
 }
 
-// All that the model holds to be on record, line by line, as the program's own record is read.
+// The whole record of the model, line by line, as the program's own record is read.
 
 export function recordOf(state: State): Lines {
   const lines = emptyRecord()

@@ -1,4 +1,4 @@
-// The model's windows: a budget, and where every dollar of it is.
+// The model's windows: a budget, and the state of every dollar of it.
 
 import type { Terms } from '../action.ts'
 import { Difference } from '../observed.ts'
@@ -31,7 +31,7 @@ import {
 
 export const leftOf = ({ budget, reserved, spent }: Window): bigint => budget - reserved - spent
 
-/** Opens a window: looked at from its first instant on. */
+/** Opens a window: checked from its first instant on. */
 export function open(plan: Plan, { start, end, budget }: Pick<Window, 'start' | 'end' | 'budget'>): Timing {
   const window: Window = {
     start,
@@ -60,7 +60,7 @@ export function open(plan: Plan, { start, end, budget }: Pick<Window, 'start' | 
   return plan.timing
 }
 
-/** Closes the current window, if there is one: what it has left is released. */
+/** Closes the current window, if there is one: the rest of its budget is released. */
 export function close(plan: Plan, at: number, reason: 'ended' | 'reset' | 'cancelled'): void {
   const window = currentWindow(plan)
   plan.timing = null
@@ -69,7 +69,7 @@ export function close(plan: Plan, at: number, reason: 'ended' | 'reset' | 'cance
   window.closed = { at, reason }
 }
 
-/** Gives money back to a window: it covers an excess first. */
+/** Returns money to a window: it covers an excess first. */
 function giveBack(window: Window, amount: bigint): void {
   const covered = least(amount, window.excess)
   window.excess -= covered
@@ -77,7 +77,7 @@ function giveBack(window: Window, amount: bigint): void {
   if (window.closed) window.released += amount - covered
 }
 
-/** Ends a reservation of which so much was spent. */
+/** Ends a reservation, of which `spent` was used. */
 export function settle({ window, amount }: Execution, spent: bigint): void {
   window.reserved -= amount
   window.spent += spent
@@ -85,8 +85,8 @@ export function settle({ window, amount }: Execution, spent: bigint): void {
 }
 
 /**
- * Changes what an execution without a reservation came to. More comes out of what the window has left, as far as that
- * and the execution's own amount go, and is excess beyond; less takes the excess away first.
+ * Changes the total of an execution without a reservation. An increase comes out of the window's rest, as far as that
+ * and the execution's own amount go, and is excess beyond; a decrease takes the excess away first.
  */
 export function change({ window, amount }: Execution, before: bigint, after: bigint): void {
   if (after < before) {
@@ -105,7 +105,7 @@ export function change({ window, amount }: Execution, before: bigint, after: big
   if (window.closed) window.released -= taken
 }
 
-/** Ends the open executions of a plan, by a cancel or a disable. Answers how many. */
+/** Ends the open executions of a plan, by a cancel or a disable. Answers their number. */
 export function cancelOpen(plan: Plan, now: number): number {
   const ended = plan.executions.filter(isOpen)
   for (const execution of ended) {
@@ -116,7 +116,7 @@ export function cancelOpen(plan: Plan, now: number): number {
   return ended.length
 }
 
-// The model's executions: handed out under a lease, confirmed once, and what is kept of reports that break a rule.
+// The model's executions: delivered under a lease, confirmed once, with the reports that break a rule stored.
 
 const LEASE = 5 * MINUTE
 const POLL_MAX = 500
@@ -132,7 +132,7 @@ export type ConfirmBody = {
   failure_reason?: string | null
 }
 
-/** How many of those that a poll leaves are counted. */
+/** The most undelivered executions that a poll counts. */
 const REMAINING_MAX = 1_000
 
 /** Never delivered, its lease over, or a lease so long that the clock has been set back since. */
@@ -143,7 +143,7 @@ const isDue = (execution: Execution, now: number): boolean =>
 export function getDue(state: State, tenant: Tenant): Expected {
   const now = presentOf(state, tenant)
   const due = tenant.executions.filter((one) => isDue(one, now))
-  // First what comes again, by the end of its lease, then what is new, by its creation.
+  // First the redelivered ones, by the end of their lease, then the new ones, by their creation.
   const place = ({ leasedUntil, createdAt }: Execution) =>
     [leasedUntil === null ? 1 : 0, leasedUntil ?? createdAt] as const
   due.sort((a, b) => {
@@ -178,7 +178,7 @@ const json = (execution: Execution) => ({
 export const isFill = ({ status }: Pick<Report, 'status'>): boolean =>
   status === 'filled' || status === 'partial'
 
-/** A confirmation without what its status ignores, rounded. */
+/** A confirmation without the fields that its status ignores, rounded. */
 function reportOf(body: ConfirmBody): Report {
   const fill = isFill(body)
   return {
@@ -211,7 +211,7 @@ export function confirm(state: State, tenant: Tenant, id: string, body: ConfirmB
   const refusal = refusalOf(execution, report)
   if (!refusal) {
     record(state, execution, report)
-    // What was kept of it while it was pending tells of this very purchase.
+    // A report stored while it was pending is about this very purchase.
     for (const one of late) if (sameReport(one.report, report)) one.decided = true
     return ok(answer)
   }
@@ -219,7 +219,7 @@ export function confirm(state: State, tenant: Tenant, id: string, body: ConfirmB
   return refusal.expected
 }
 
-/** What is answered, and what a purchase is kept for: whatever the rule, its report is not dropped. */
+/** The answer, and the reason for storing a purchase: whatever the rule, its report is not dropped. */
 type RefusedReport = { expected: Expected; keptFor: string }
 
 function refusalOf(execution: Execution, report: Report): RefusedReport | null {
@@ -253,13 +253,13 @@ const holderOf = (execution: Execution, order: string): Execution | undefined =>
       (other.trade?.report.order === order || other.adjustments.some((one) => one.order === order)),
   )
 
-/** When a trade or an adjustment is recorded: never before the one recorded last. */
+/** The time at which a trade or an adjustment is recorded: never before the latest recorded one. */
 export const recordingTime = (state: State, tenant: Tenant): number =>
   Math.max(presentOf(state, tenant), lastRecordedAt(state, tenant))
 
 function record(state: State, execution: Execution, report: Report): void {
   const recordedAt = recordingTime(state, execution.tenant)
-  // The first report of a purchase dates it, also where that was refused and kept.
+  // The first report of a purchase dates it, even if it was refused and stored.
   const first = execution.late.find((late) => sameReport(late.report, report))
   const executedAt = report.executedAt ?? (isFill(report) ? (first?.receivedAt ?? recordedAt) : null)
   execution.status = report.status
@@ -267,11 +267,11 @@ function record(state: State, execution: Execution, report: Report): void {
   settle(execution, report.usd)
 }
 
-// The model's late fills: reports of a purchase that were refused. None is dropped, and an operator decides on each.
+// The model's late fills: refused reports of a purchase. None is dropped, and an operator decides on each.
 
 const KEPT_MAX = 20
 
-/** Keeps a report, once: the first of an execution, and how many more there were. */
+/** Stores a report, once: the first reports of an execution, and the number of further ones. */
 function keep(
   state: State,
   execution: Execution,
@@ -296,7 +296,7 @@ function keep(
 const saysTheSame = (a: Report, b: Report): boolean =>
   a.order === b.order && a.usd === b.usd && a.btc === b.btc && a.fee === b.fee
 
-/** The late fill that is named, or the only undecided one. */
+/** The late fill that was named, or the only undecided one. */
 function chosen({ late }: Execution, number: number | null): Late | string {
   if (number !== null) return late.find((one) => one.number === number) ?? 'late_fill_not_found'
   const undecided = late.filter(({ decided }) => !decided)
@@ -313,16 +313,16 @@ export function acceptLate(state: State, execution: Execution, number: number | 
   const refusal = trade ? acceptBeside(state, execution, late) : acceptFirst(state, execution, late)
   if (refusal) return refusal
   late.accepted = true
-  // Only what says the same of the order is settled by it.
+  // Only an equal report of the order is settled by it.
   for (const one of execution.late)
     if (one === late || saysTheSame(one.report, late.report)) one.decided = true
   return audit(state)
 }
 
-/** When a purchase was made, as far as anybody knows: when its report came, where that does not say. */
+/** The time of a purchase, as far as anybody knows: its own, or that of its report. */
 const boughtAt = ({ report, receivedAt }: Late): number => report.executedAt ?? receivedAt
 
-/** It becomes the trade that the execution lacks. */
+/** Makes it the trade that the execution lacks. */
 function acceptFirst(state: State, execution: Execution, late: Late): Refusal {
   const { report } = late
   if (isImpossible(report)) return 'adjustment_conflict'
@@ -336,7 +336,7 @@ function acceptFirst(state: State, execution: Execution, late: Late): Refusal {
   return null
 }
 
-/** Beside a trade: what that very order came to, or a further purchase. */
+/** Beside a trade: a correction of its order, or a further purchase. */
 const acceptBeside = (state: State, execution: Execution, late: Late): Refusal =>
   late.report.order === execution.trade?.report.order
     ? acceptBetterReport(state, execution, late)
@@ -351,8 +351,8 @@ const originOf = (late: Late, fee: bigint | null) => ({
 })
 
 /**
- * Another order. What is in an operator's own sum is unknown: only one from before the report leaves it out, and by the
- * times of a clock that may go back, only a report that still waits came after it.
+ * Another order. The orders in an operator's own sum are unknown: only a sum from before the report leaves it out, and
+ * since the clock may go back, only a report that still waits came after it.
  */
 function acceptFurther(state: State, execution: Execution, late: Late): Refusal {
   const { report, receivedAt, decided } = late
@@ -366,7 +366,7 @@ function acceptFurther(state: State, execution: Execution, late: Late): Refusal 
   return correct(state, execution, to, { ...originOf(late, report.fee), order: report.order })
 }
 
-/** The order that is recorded, told anew: the difference to what was told is added, in the fee as in the amounts. */
+/** A correction of the recorded order: the difference to the earlier report is added, in the fee as in the amounts. */
 function acceptBetterReport(state: State, execution: Execution, late: Late): Refusal {
   const { trade, adjustments } = execution
   const { report } = late
@@ -386,7 +386,7 @@ function acceptBetterReport(state: State, execution: Execution, late: Late): Ref
   return correct(state, execution, to, { ...originOf(late, fee), order: null })
 }
 
-/** Done with a late fill, or with all of an execution, without recording it. */
+/** Settles a late fill, or all of an execution, without recording it. */
 export function dismissLate(state: State, execution: Execution, number: number | null): Refusal {
   const late = execution.late.filter((one) => !one.decided && (number === null || one.number === number))
   if (late.length === 0) return 'late_fill_not_found'
@@ -395,7 +395,7 @@ export function dismissLate(state: State, execution: Execution, number: number |
   return audit(state)
 }
 
-// The model's corrections: what an operator adds to a trade, dated when it is added.
+// The model's corrections: an operator's additions to a trade, dated when they are made.
 
 type Amounts = { usd: bigint; btc: bigint }
 
@@ -412,7 +412,7 @@ function amountsOf({ trade, adjustments }: Execution): Amounts {
 export const isImpossible = ({ usd, btc }: Amounts): boolean =>
   usd < 0n || btc < 0n || (usd === 0n) !== (btc === 0n) || usd > 10n ** 17n || btc > 21n * 10n ** 14n
 
-/** What a correction was made from, and what of that is shown beside the difference. */
+/** The source of a correction, and the parts of it that are shown beside the difference. */
 type Origin = Pick<Adjustment, 'reason' | 'lateNumber' | 'order' | 'price' | 'fee' | 'executedAt'>
 
 /** Brings an execution to these amounts, by an entry of the difference. */
@@ -432,7 +432,7 @@ function correct(state: State, execution: Execution, to: Amounts, origin: Origin
   return null
 }
 
-/** An operator's own figures settle whatever waits for a decision. */
+/** An operator's own figures settle every report that waits for a decision. */
 export function adjust(
   state: State,
   execution: Execution,
@@ -447,14 +447,14 @@ export function adjust(
   return audit(state)
 }
 
-// One account of a partner's at its venue, for both of its environments: the venue refuses a second order under an id
-// that it knows, and answers with the first. What it sold is sold, whatever becomes of the database.
+// A partner's account at its venue, for both of its environments: the venue refuses a second order under a known id,
+// and answers with the first. A sale stays, whatever becomes of the database.
 
-/** What an order is placed under, as the guide tells partners (docs/api.md). */
+/** The id under which an order is placed, as the guide tells partners (docs/api.md). */
 const clientOrderId = (execution: Execution): string =>
   `${execution.tenant.environment}:${idempotencyKey(execution)}`
 
-/** The order that the venue has under the instruction's id, or the new one that it takes. */
+/** The order that the venue has under the instruction's id, or a new one. */
 export function orderFor(state: State, execution: Execution, terms: Terms): { id: string; order: Order } {
   const { partner, name } = execution.tenant
   const id = clientOrderId(execution)
@@ -470,8 +470,8 @@ export function orderFor(state: State, execution: Execution, terms: Terms): { id
 }
 
 /**
- * Places the order of an instruction, and answers what the venue has under its id. That was bought for this
- * instruction, or for one that a restored database has forgotten: else it was never bought for this one.
+ * Places the order of an instruction, and answers the venue's order under its id. The order is for this instruction, or
+ * for one that a restored database has forgotten: else no order was ever placed for this one.
  */
 export function place(state: State, execution: Execution, terms: Terms): Order {
   const { id, order } = orderFor(state, execution, terms)
@@ -488,7 +488,7 @@ export function place(state: State, execution: Execution, terms: Terms): Order {
   return order
 }
 
-/** The report of an order, word for word the same each time. */
+/** The report of an order, equal each time. */
 export const reportOfOrder = ({ id, usd, btc, price, fee, at }: Order): ConfirmBody => ({
   partner_order_id: id,
   status: 'filled',
@@ -499,8 +499,7 @@ export const reportOfOrder = ({ id, usd, btc, price, fee, at }: Order): ConfirmB
   executed_at: iso(at),
 })
 
-// What the contract promises whatever happens, asked of the model itself: should it err as the program does, it errs
-// here.
+// The contract's invariants, checked on the model itself: an error that it shares with the program shows here.
 
 export function assertSound(state: State): void {
   const keys = new Set<string>()

@@ -1,4 +1,4 @@
-// What an operator does in the model: partners, keys, tiers, and the levers on executions and users.
+// An operator's actions in the model: partners, keys, tiers, and the levers on executions and users.
 
 import { executionOf, type Lever } from '../action.ts'
 import { acceptLate, adjust, close, dismissLate, open, settle } from './ledger.ts'
@@ -24,10 +24,10 @@ import {
   WINDOW_LENGTH,
 } from './state.ts'
 
-/** The code of a refusal, or null when it was done. */
+/** The code of a refusal, or null on success. */
 export type Refusal = string | null
 
-/** An operator's change is on record when it was made. */
+/** An operator's change is recorded at the time it is made. */
 export const audit = (state: State): null => {
   state.audits.push(presentOf(state))
   return null
@@ -76,7 +76,7 @@ function changePartner(state: State, slug: string, wanted: PartnerChange, amount
   if (wanted.status) partner.status = wanted.status
   if (wanted.held !== undefined) partner.held = wanted.held
   if (amount !== null) partner.minTranche = amount
-  // It reaches the windows that run, and so does what was left behind.
+  // The change reaches the running windows, and so do changes left unfinished before.
   const reaches = status !== partner.status || held !== partner.held || minTranche !== partner.minTranche
   for (const tenant of state.tenants.values())
     if (reaches && tenant.partner === partner) follow(state, tenant)
@@ -173,7 +173,7 @@ function eraseUser(state: State, tenant: Tenant, id: string): Refusal {
   return audit(state)
 }
 
-/** Each erasure of a user is dated after the one before it, wherever the clock went. */
+/** Each erasure of a user is dated after the previous one, even if the clock was set back. */
 function empty(user: User, { at, now }: { at: number; now: number }): void {
   user.email = null
   user.provider = null
@@ -182,8 +182,8 @@ function empty(user: User, { at, now }: { at: number; now: number }): void {
 }
 
 /**
- * Erases what a backup still has of users who were erased since: by an erasure that is remembered and later than the
- * last in the backup, or by another than that in a database that gave way.
+ * Erases users in a restored backup who were erased since: by a remembered erasure later than the last one in the
+ * backup, or by an erasure of a replaced database that the backup lacks.
  */
 export function eraseAgain(state: State): void {
   for (const tenant of state.tenants.values()) {
@@ -204,8 +204,8 @@ export function eraseAgain(state: State): void {
 }
 
 /**
- * What was stopped in the databases that gave way, and is not in this one: partners, keys, users, then plans. Each is
- * an entry in the audit log.
+ * Applies the stops of the replaced databases that this one lacks: partners, keys, users, then plans. Each adds an
+ * entry to the audit log.
  */
 export function carryStops(state: State): void {
   const once = new Set<string>()
@@ -213,7 +213,7 @@ export function carryStops(state: State): void {
     const key = JSON.stringify(words)
     return !once.has(key) && once.add(key) !== null
   }
-  // What one of them has to say is asked of the copy as it was before anything was stopped in it.
+  // All stops are found in the copy before any of them is applied.
   const stops: [number, () => unknown][] = []
   for (const { partners, tenants, keys } of state.replaced) {
     for (const old of partners.values()) {
@@ -268,8 +268,8 @@ const stopPlan = (state: State, plan: Plan, status: 'paused' | 'cancelled') =>
   })
 
 /**
- * Puts a window back that a clock ahead had rolled: to the present cell of its grid, or the plan's start while that
- * lies ahead; or to the first one after it with money left.
+ * Returns a window that a clock ahead had rolled: to the present cell of its grid, or the plan's start while that is in
+ * the future; or to the first later cell with money left.
  */
 function bringBack(state: State, tenant: Tenant, id: string): Refusal {
   const now = presentOf(state, tenant)
@@ -294,7 +294,7 @@ function cancelExecution(state: State, execution: Execution): Refusal {
   return audit(state)
 }
 
-/** Deletes what a test environment has; its keys and its webhook stay, and so does what it has been given out. */
+/** Deletes the data of a test environment, except its keys, its webhook, and the idempotency keys it has issued. */
 function resetSandbox(state: State, tenant: Tenant): Refusal {
   if (tenant.environment === 'live') return 'sandbox_refused'
   for (const plan of tenant.plans.values()) tenant.past.set(plan.id, usedBeginnings(plan))
@@ -302,7 +302,7 @@ function resetSandbox(state: State, tenant: Tenant): Refusal {
   state.plans = state.plans.filter(isOthers)
   state.executions = state.executions.filter(isOthers)
   tenant.executions = []
-  // A store may begin again behind the last that is left.
+  // A store may number again from the last one that is left.
   state.lateNumbers = Math.max(0, ...state.executions.flatMap(({ late }) => late.map(({ number }) => number)))
   tenant.users.clear()
   tenant.plans.clear()
@@ -311,7 +311,7 @@ function resetSandbox(state: State, tenant: Tenant): Refusal {
   return audit(state)
 }
 
-// What the model makes of an operator's command: the code it is refused with, or null.
+// The model's answer to an operator's command: the code of its refusal, or null.
 
 export function operate(state: State, action: Lever): Refusal {
   switch (action.lever) {

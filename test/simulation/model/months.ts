@@ -1,4 +1,4 @@
-// The model's months: when they are over, and what they come to.
+// The model's months: when they are over, and their totals.
 
 import { isFill } from './ledger.ts'
 import {
@@ -21,16 +21,16 @@ import {
   UNIT,
 } from './state.ts'
 
-/** What a report of a month covers: up to its end, or up to now. */
+/** The period of a month's report: up to its end, or up to now. */
 type Period = { month: string; start: number; until: number; final: boolean }
 
 /**
- * Fixes what a report covers. A month is final once something else has been recorded since its end. A tenant that lives
- * apart closes its months for itself alone.
+ * Fixes the period of a report. A month is final once something else has been recorded since its end. A tenant with a
+ * time of its own closes its months for itself alone.
  */
 export function fix(state: State, month: string, asking: Tenant | null = null): Period {
   const { start, end } = monthBounds(month)
-  // Nothing is dated in a month after one that came later was closed.
+  // Nothing is dated in a month after a later one was closed.
   if ([...state.closedMonths].some((closed) => closed >= month))
     return { month, start, until: end, final: true }
   const now = presentOf(state, asking)
@@ -52,13 +52,13 @@ export function fix(state: State, month: string, asking: Tenant | null = null): 
     return { month, start, until: end, final }
   }
   const soFar = lastRecordedAt(state, asking) + 1
-  // What was recorded this very instant is in it; a clock that was far ahead takes nothing along.
+  // It includes records of this very instant; a clock that was far ahead changes nothing.
   const held = now < soFar && soFar - now <= 10 * MINUTE
   if (held) report(soFar)
   return { month, start, until: Math.min(end, Math.max(held ? soFar : now, start)), final: false }
 }
 
-/** The last month before anybody was there; the first there is for nobody. */
+/** The last month before anybody was there; the earliest possible one without partners. */
 function monthBefore(at: number): string {
   if (at === Number.POSITIVE_INFINITY) return ''
   return iso(monthBounds(iso(at).slice(0, 7)).start - 1).slice(0, 7)
@@ -69,7 +69,7 @@ function reached(state: State, asking: Tenant | null): number {
   if (dispute) return 0
   const pass = passes.findLast(({ finished }) => finished)?.at ?? 0
   const noted = Math.max(pass, audits.at(-1) ?? 0)
-  // The reports of one that lives apart say nothing of how far time has come.
+  // The reports of a tenant with its own time do not show how far time has advanced.
   if (asking?.apart) return Math.max(noted, asking.apart.reportedUntil)
   return Math.max(noted, lastRecordedAt(state, null))
 }
@@ -100,7 +100,7 @@ function enter(sums: Sums, { status, usd, btc, fee }: Entry): void {
   sums.fees += fee ?? 0n
 }
 
-/** What a tenant's month comes to: of entries in its book, by when they were recorded. */
+/** The totals of a tenant's month, from the entries in its book, by their recording times. */
 export function bill(state: State, tenant: Tenant, period: Period): Bill {
   const entries = entriesWithin(tenant.executions, period)
   const sums = nothing()
@@ -127,7 +127,7 @@ export function bill(state: State, tenant: Tenant, period: Period): Bill {
   return { ...charged, ...chargedTo(state, lines, charged) }
 }
 
-/** The fees of a month, and each user's share. A test environment costs nothing, and a month before its partner. */
+/** The fees of a month, and each user's share. A test environment is free, and so is a month before its partner. */
 function chargedTo(
   state: State,
   users: UserLine[],
@@ -205,10 +205,10 @@ export function totalsOf({ users }: Bill) {
   return sumsJson(sum)
 }
 
-// The model's book: every confirmation that was accepted and every correction of one. Months, reports and exports are
-// made of its entries and of nothing else.
+// The model's book: every accepted confirmation and every correction of one. Months, reports and exports are made of
+// its entries alone.
 
-/** A purchase, a failure, or what is added to a purchase: amounts are null where nothing was bought. */
+/** A purchase, a failure, or an addition to a purchase: amounts are null where nothing was bought. */
 type Entry = {
   recordedAt: number
   /** 0 for the confirmation itself, else the number of the correction. */
@@ -224,7 +224,7 @@ type Entry = {
   reason: string | null
 }
 
-/** What is in the book of an execution. */
+/** The book's entries of an execution. */
 function entriesOf(execution: Execution): Entry[] {
   const { trade, adjustments } = execution
   if (!trade) return []
@@ -238,10 +238,10 @@ function entriesOf(execution: Execution): Entry[] {
   return [first, ...corrections]
 }
 
-/** Half-open: an entry of the very end is one of the next span. */
+/** Half-open: an entry at the very end belongs to the next span. */
 type Span = { start: number; until: number }
 
-/** The entries that belong to a span: those recorded in it, whatever day they speak of. In the order of recording. */
+/** The entries recorded in a span, whatever day they are about, in the order of recording. */
 export function entriesWithin(executions: readonly Execution[], { start, until }: Span): Entry[] {
   return executions
     .flatMap(entriesOf)
@@ -255,7 +255,7 @@ const byId = ({ execution: { id: a } }: Entry, { execution: { id: b } }: Entry):
 const orNull = (amount: bigint | null, text: (amount: bigint) => string): string | null =>
   amount === null ? null : text(amount)
 
-/** An entry as the exports and the API show it, but for whose it is. */
+/** An entry as the exports and the API show it, without its owner. */
 export const entryJson = (entry: Entry) => ({
   recorded_at: iso(entry.recordedAt),
   partner_user_id: entry.execution.plan.user.id,
@@ -271,14 +271,14 @@ export const entryJson = (entry: Entry) => ({
   failure_reason: entry.reason,
 })
 
-/** Whose it is. */
+/** The owner of an entry. */
 export const ownerJson = ({ partner, environment }: Tenant) => ({ partner_slug: partner.slug, environment })
 
-// What a month costs in the model: which tier it is charged by, the fee, and each user's share of it.
+// The cost of a month in the model: its tier, the fee, and each user's share of it.
 
 type Charged = { tier: Tier; isOverride: boolean }
 
-/** The tier of a partner in a month of so much volume: the one it was promised, or else the one that it reaches. */
+/** A partner's tier in a month of so much volume: the promised one, or else the one that the volume reaches. */
 function tierFor(
   state: State,
   { slug, month, volume }: { slug: string; month: string; volume: bigint },
@@ -292,14 +292,14 @@ function tierFor(
   return { tier: byVolume(state, month, volume), isOverride: false }
 }
 
-/** The last month in which a partner owes a minimum, as it was said by a month; null while nobody has said an end. */
+/** The last month in which a partner owes a minimum, as known in a month; null while no end has been set. */
 export const lastMinimumOf = ({ minimumEnds }: State, slug: string, month: string): string | null =>
   newest(
     minimumEnds.filter((one) => one.slug === slug),
     month,
   )?.last ?? null
 
-/** What is in force in a month: the version that begins last before its end. */
+/** The version in force in a month: the one that begins last before the month's end. */
 const newest = <T extends { from: string }>(versions: readonly T[], month: string): T | undefined =>
   versions.reduce<T | undefined>(
     (best, one) => (one.from <= month && (!best || one.from > best.from) ? one : best),
@@ -311,17 +311,17 @@ const versionsOf = ({ tiers }: State, name: string): Tier[] => tiers.filter((tie
 const versionOf = (state: State, name: string, month: string): Tier | undefined =>
   newest(versionsOf(state, name), month)
 
-/** The highest that the volume reaches. When it reaches none, the lowest. Of equal ones the oldest. */
+/** The highest tier that the volume reaches; if none, the lowest. Of equal ones the oldest. */
 function byVolume(state: State, month: string, volume: bigint): Tier {
   type Step = { tier: Tier; from: bigint }
   const steps = oldestFirst(state).flatMap((name): Step[] => {
     const tier = versionOf(state, name, month)
-    // One that has no volume is nobody's by volume.
+    // A tier without a volume is never reached by volume.
     return tier && tier.minVolume !== null ? [{ tier, from: tier.minVolume }] : []
   })
   let lowest: Step | null = null
   let reached: Step | null = null
-  // The older ones come first, so that only more, or less, takes the place of one.
+  // The older ones come first, so that only a strictly better one replaces them.
   for (const step of steps) {
     if (!lowest || step.from < lowest.from) lowest = step
     if (step.from <= volume && (!reached || step.from > reached.from)) reached = step
@@ -331,7 +331,7 @@ function byVolume(state: State, month: string, volume: bigint): Tier {
   return applied.tier
 }
 
-/** The names of all tiers: by the month that they begin in, and within a month as they were set. */
+/** The names of all tiers: by the month that they begin in, and within a month in the order of their creation. */
 function oldestFirst({ tiers }: State): string[] {
   const begins = new Map<string, string>()
   const places = new Map<string, number>()
@@ -349,7 +349,7 @@ type Fees = { volume: bigint; users: bigint; minimum: bigint; total: bigint }
 
 const NO_FEES: Fees = { volume: 0n, users: 0n, minimum: 0n, total: 0n }
 
-/** Rounded once, on the whole volume; a volume below zero costs nothing, and gives nothing back. */
+/** Rounded once, on the whole volume; a negative volume costs nothing, and refunds nothing. */
 function feesFor({ bps, perUser, minimum }: Tier, volume: bigint, activeUsers: number): Fees {
   const charged = volume > 0n ? volume : 0n
   const ofVolume = CENT * halfEven(charged * BigInt(bps), 10_000n * CENT)
@@ -358,13 +358,12 @@ function feesFor({ bps, perUser, minimum }: Tier, volume: bigint, activeUsers: n
   return { volume: ofVolume, users: ofUsers, minimum, total: both < minimum ? minimum : both }
 }
 
-/** What a user did in a month: dollars, and whether it has a fill of its own. */
+/** A user's part in a month: dollars, and whether it has a fill of its own. */
 type Part = { volume: bigint; isActive: boolean }
 
 /**
- * Splits a total in whole cents, in proportion to what each user would cost alone before rounding; what is left over
- * goes cent by cent to the largest remainders, of equal ones to the first. Where nobody would cost anything, all bear
- * the same.
+ * Splits a total in whole cents, in proportion to the unrounded cost of each user alone; the rest goes cent by cent to
+ * the largest remainders, of equal ones to the first. Where nobody would cost anything, all shares are equal.
  */
 function sharesOf(total: bigint, parts: readonly Part[], { bps, perUser }: Tier): bigint[] {
   const costs = parts.map(
@@ -436,7 +435,7 @@ function cell(name: string, value: string | number | boolean): string {
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe
 }
 
-/** The tenants of a month, by partner and environment: a partner that came later is not in it. */
+/** The tenants of a month, by partner and environment: without partners that came later. */
 function tenantsOf(state: State, { month }: Period): Tenant[] {
   const { end } = monthBounds(month)
   const there = [...state.tenants.values()].filter(({ partner }) => partner.createdAt < end)

@@ -29,7 +29,7 @@ import {
   WINDOW_LENGTH,
 } from './state.ts'
 
-/** What a feed said: a price or none, and the time it told, if it told one or was asked. */
+/** The observation of a feed: a price or none, and the time it reported, if it reported one or was queried. */
 type Observed = { price: bigint | null; told: number | 'silent' | 'none' }
 
 type PassAnswer =
@@ -44,9 +44,9 @@ type PassAnswer =
       fired: { tenant: string; plan: string; key: string; amount: bigint; trigger: string }[]
     }
 
-/** Each transaction of a pass ends with a yield: a crash leaves what was there at one of them. */
+/** Each transaction of a pass ends with a yield: a crash leaves the state at one of them. */
 export function* pass(state: State, observed: Observed): Generator<void, PassAnswer> {
-  // No feed is asked, so nobody tells the time.
+  // No feed is queried, so no time is reported.
   if (state.frozen) return { kind: 'still' }
   if (weighClock(state, observed.told)) {
     yield
@@ -87,8 +87,8 @@ const firedOf = (one: Execution) => ({
 })
 
 /**
- * Notes whether the clock is in doubt, and answers it: more than ten minutes from the time told, or since then and
- * nobody told another.
+ * Notes and answers whether the clock is in doubt: more than ten minutes from the reported time, or doubted before
+ * without another report since.
  */
 function weighClock(state: State, told: Observed['told']): boolean {
   const now = presentOf(state)
@@ -104,7 +104,7 @@ function weighClock(state: State, told: Observed['told']): boolean {
   return state.dispute !== null
 }
 
-/** Keeps a price and moves the volatility on: by prices at least 15 minutes and at most six hours apart. */
+/** Stores a price and updates the volatility, from prices at least 15 minutes and at most six hours apart. */
 function addPrice(state: State, at: number, price: bigint): void {
   state.prices.set(at, price)
   const seen = state.volatility
@@ -181,8 +181,8 @@ function visit(
 }
 
 /**
- * What is promised: near its end a window has nothing left that a tranche could spend, but for what came back too
- * often.
+ * The promise of the failsafe: near its end a window has no money left for a tranche, except refunds beyond the extra
+ * tranches.
  */
 function assertOffered(plan: Plan, { now, lead }: Known): void {
   const { timing } = plan
@@ -209,7 +209,7 @@ export function wakeUpsOf(fired: readonly Execution[]): WakeUp[] {
   return [...wakeUps.values()]
 }
 
-/** What a pass is told, by the clock at its beginning. */
+/** The observation of a pass, by the clock at its beginning. */
 export const observedBy = ({ clock }: State, { price, told }: Pick<Pass, 'price' | 'told'>): Observed => ({
   price: price === null ? null : units(price),
   told: typeof told === 'number' ? clock + told : told,
@@ -223,11 +223,11 @@ const ATTEMPTS: Record<'takes' | 'fails' | 'hangs', Attempt> = {
   hangs: { statusCode: null, failure: 'no answer' },
 }
 
-/** How each wake-up goes, by how its receiver behaves: unless it is said, it takes what it is sent. */
+/** The result of each wake-up, by its receiver's behaviour: by default it is accepted. */
 export const sentTo = (receivers: Pass['receivers'], wakeUps: readonly WakeUp[]): Sent[] =>
   wakeUps.map((wakeUp) => ({ wakeUp, attempt: ATTEMPTS[receivers[wakeUp.tenant.name] ?? 'takes'] }))
 
-/** Enters how each went. */
+/** Enters the result of each. */
 export function* wake(state: State, sent: readonly Sent[]): Generator<void, void> {
   yield
   for (const { wakeUp, attempt } of sent) {
@@ -236,17 +236,14 @@ export function* wake(state: State, sent: readonly Sent[]): Generator<void, void
   }
 }
 
-// When the model fires: the rule of the timing engine, written anew from its description (docs/engine.md).
+// The model's timing: the rule of the timing engine, written again from its description (docs/engine.md).
 
-/**
- * What a pass knows: its instant, a live price or none, the volatility, and how long before its end a window is
- * emptied.
- */
+/** The inputs of a pass: its instant, a live price or none, the volatility, and the failsafe lead. */
 type Known = { now: number; price: bigint | null; sigma: number; lead: number }
 
 type Fired = { amount: bigint; trigger: string }
 
-/** How early everything left fires: twice the second-longest of the last eight gaps between passes. */
+/** The failsafe lead: twice the second-longest of the last eight gaps between passes. */
 export function leadOf(passes: readonly { at: number }[]): number {
   const last = passes.slice(-9).map(({ at }) => at)
   const gaps = last.slice(1).map((at, i) => Math.max(0, at - (last[i] ?? at)))
@@ -254,7 +251,7 @@ export function leadOf(passes: readonly { at: number }[]): number {
   return Math.max(15 * MINUTE, 2 * (gaps[1] ?? 0))
 }
 
-/** Whether a pass has to look at a plan at all. */
+/** Whether a pass has to consider a plan at all. */
 function isDue({ window, floor, nextRun, limit, clock }: Timing, { now, price, lead }: Known): boolean {
   if (nextRun <= now) return true
   if (window.end <= now + lead && window.start <= now && leftOf(window) >= floor) return true
@@ -262,7 +259,7 @@ function isDue({ window, floor, nextRun, limit, clock }: Timing, { now, price, l
   return limit !== null && Number(price) <= limit
 }
 
-/** What fires of a plan whose window is not over, if anything does. */
+/** The tranche that fires of a plan whose window is not over, or null. */
 function fire(timing: Timing, known: Known): Fired | null {
   const { window } = timing
   const { now } = known
@@ -284,7 +281,7 @@ function wait(timing: Timing, until: number): null {
  */
 function cut({ window, floor }: Timing): NonNullable<Timing['cut']> {
   const length = window.end - window.start
-  // A window may be shorter than its frequency says: it begins behind one that used the same cell of its grid.
+  // A window may be shorter than its frequency: it begins after another one in the same cell of its grid.
   const atLeastOne = (lengthOfOne: number) => Math.max(1, Math.round(length / lengthOfOne))
   const days = atLeastOne(DAY)
   const most = atLeastOne(length <= DAY ? 8 * HOUR : 12 * HOUR)
@@ -297,7 +294,7 @@ function cut({ window, floor }: Timing): NonNullable<Timing['cut']> {
 
 type Cut = NonNullable<Timing['cut']>
 
-/** In the failsafe span: what is left at once, then up to three tranches more of money that came back. */
+/** In the failsafe span: the whole rest at once, then up to three tranches more of refunded money. */
 function fireAll(timing: Timing, cut: Cut, now: number): Fired | null {
   const { window } = timing
   wait(timing, window.end)
@@ -368,7 +365,7 @@ function limitOf({ reference }: Timing, { perSlot }: Cut, unit: number): number 
   return Number(reference.price) * Math.exp(reference.halfWidth * share)
 }
 
-/** What so many units are worth, with a rest that would be too small to fire alone. */
+/** The worth of so many units, with a rest that would be too small to fire alone. */
 function worth({ window, floor }: Timing, { slots, perSlot, fired }: Cut, due: number): bigint {
   const left = leftOf(window)
   const units = slots * perSlot - fired
@@ -377,14 +374,14 @@ function worth({ window, floor }: Timing, { slots, perSlot, fired }: Cut, due: n
   return share >= floor && left - share < floor ? toCents(left) : share
 }
 
-/** The cell of a window's grid that contains now: after one that is over, past those that were slept through. */
+/** The cell of a window's grid that contains now: the next one, or past cells missed while nothing ran. */
 export function nextCell(plan: Plan, { end }: { end: number }, now: number) {
   const length = WINDOW_LENGTH[plan.frequency]
   const start = end + Math.floor((now - end) / length) * length
   return { start, end: start + length, budget: plan.amount }
 }
 
-/** The first cell from one on that has money left, after the windows it has had. */
+/** The first cell from one on that has money left, after its earlier windows. */
 export function freeCell(
   plan: Plan,
   cell: { start: number; end: number; budget: bigint },
@@ -401,9 +398,8 @@ export function freeCell(
   }
 }
 
-// What a process that died on a server leaves for the next one to do: schedules that do not have a partner's new
-// minimum yet, and wake-ups that nobody has claimed (docs/decisions/commits.md#a-hold-of-many-plans). On a file there
-// is neither.
+// Work that a dead process on a server leaves to the next one: schedules without a partner's new minimum, and wake-ups
+// that nobody has claimed (docs/decisions/commits.md#a-hold-of-many-plans). On a file there is neither.
 
 /** Gives the running windows of a tenant its partner's minimum. */
 export function follow(state: State, tenant: Tenant): void {
@@ -414,7 +410,7 @@ export function follow(state: State, tenant: Tenant): void {
 
 /**
  * The states in the middle of a change of a partner: it is in force, and the schedules of none of its tenants have
- * followed, or only those of the first. `before` and `after` are those around it.
+ * followed, or only those of the first. `before` and `after` are the states around it.
  */
 function halfway(before: State, after: State): State[] {
   const changed = [...after.partners.values()].find(
@@ -436,7 +432,7 @@ function halfway(before: State, after: State): State[] {
   return [none, some]
 }
 
-/** Does what a change of a partner left behind, a tenant in each transaction. */
+/** Completes an unfinished change of a partner, a tenant in each transaction. */
 function* followAll(state: State): Generator<void, void> {
   for (const tenant of state.behind) {
     follow(state, tenant)
@@ -452,7 +448,7 @@ export function statesOnTheWay(state: State, action: Interruptible, isOnServer: 
   const after = structuredClone(state)
   switch (action.do) {
     case 'call':
-      // What was bought is bought, whatever becomes of its report.
+      // A purchase stays, whatever becomes of its report.
       if (action.route === 'settle') place(before, executionOf(before, action.of), action.terms)
       answer(after, action)
       return [before, after]

@@ -1,4 +1,4 @@
-// The model's plans: the state table of POST /plans and the rule of when a window begins anew.
+// The model's plans: the state table of POST /plans and the rule for the reset of a window.
 
 import { ANY_TEXT, type Expected, FROZEN, ok, refused, refusedNaming } from './calls.ts'
 import { cancelOpen, close, open } from './ledger.ts'
@@ -90,7 +90,7 @@ function create(state: State, tenant: Tenant, body: PlanBody, now: number): Plan
     // A start in the past opens the cell of its grid that contains now.
     const length = WINDOW_LENGTH[plan.frequency]
     const start = startDate >= now ? startDate : startDate + Math.floor((now - startDate) / length) * length
-    // Behind what a sandbox had before it was begun anew.
+    // After the windows that a sandbox had before its reset.
     open(plan, freeCell(plan, { start, end: start + length, budget: plan.amount }))
   }
   return plan
@@ -129,7 +129,7 @@ function rewrite(plan: Plan, body: PlanBody, now: number): Plan {
   plan.frequency = body.frequency
   if (typeof body.start_date === 'string') plan.startDate = Date.parse(body.start_date)
   const wanted = Math.max(now, plan.startDate)
-  // No idempotency key twice: behind the last window that has executions, unless a wrong clock put it far ahead.
+  // No idempotency key twice: after the last window that has executions, unless a wrong clock put it far ahead.
   const used = usedBeginnings(plan).filter((start) => start >= wanted)
   const near = used.filter((start) => start < wanted + WINDOW_LENGTH['bi-weekly'])
   let start = near.length > 0 ? Math.max(...near) + 1 : wanted
@@ -162,7 +162,7 @@ const userJson = (user: User) => ({
   updated_at: iso(user.updatedAt),
 })
 
-/** What was left out is kept, null clears; a disabled user stays so. */
+/** A missing field keeps its value, null clears it; a disabled user stays disabled. */
 export function postUser(state: State, tenant: Tenant, body: UserBody): Expected {
   if (!body.consent_accepted) return refused(400, 'User consent is required.')
   const now = presentOf(state, tenant)
@@ -191,7 +191,7 @@ export function postUser(state: State, tenant: Tenant, body: UserBody): Expected
   return ok(userJson(user))
 }
 
-/** A disable pauses the active plans and cancels what is open of all plans; a link pauses and starts nothing. */
+/** A disable pauses the active plans and cancels the open executions of all plans; a link pauses and starts nothing. */
 export function patchUser(state: State, tenant: Tenant, id: string, status: User['status']): Expected {
   const user = tenant.users.get(id)
   if (!user) return refused(404, 'Partner user not found.')
@@ -260,7 +260,7 @@ export function deleteWebhook(tenant: Tenant): Expected {
   return ok({ ok: true, partner_slug: partner.slug, environment, deleted: webhook !== null })
 }
 
-/** Enters how a wake-up went; one for an earlier registration says nothing of this one. */
+/** Enters the result of a wake-up; one for an earlier registration does not affect this one. */
 export function note(state: State, wakeUp: WakeUp, attempt: Attempt): void {
   const { tenant, count, key } = wakeUp
   keep(state, tenant, { count, earliest: key, ...attempt })
@@ -280,7 +280,7 @@ export function note(state: State, wakeUp: WakeUp, attempt: Attempt): void {
   webhook.updatedAt = now
 }
 
-// What was sent to a tenant's webhooks: the newest hundred, with the tests, of which five may end in a minute.
+// Deliveries to a tenant's webhooks: the newest hundred, with the tests, of which five may end in a minute.
 
 function keep(state: State, { deliveries }: Tenant, sent: Omit<Delivery, 'endedAt'>): Delivery {
   const delivery = { endedAt: presentOf(state), ...sent }
@@ -300,7 +300,7 @@ const deliveryJson = (tenant: Tenant, { endedAt, count, earliest, statusCode, fa
   delivered: failure === null,
   status_code: statusCode,
   failure_reason: failure,
-  // As long as every receiver of the simulation takes.
+  // The duration of every receiver of the simulation.
   duration_ms: 5,
 })
 
@@ -313,7 +313,7 @@ export function testWebhook(state: State, tenant: Tenant): Expected {
   if (!tenant.webhook) return refused(404, 'No webhook is registered.')
   const now = presentOf(state)
   const fifth = tenant.deliveries.filter(({ earliest }) => earliest === null).at(-5)
-  // One that is dated ahead was noted before the clock was set back.
+  // A test dated ahead was noted before the clock was set back.
   if (fifth && fifth.endedAt <= now && now < fifth.endedAt + MINUTE)
     return { ...refused(429, 'At most 5 tests of a webhook a minute.'), code: 'rate_limited' }
   const sent = keep(state, tenant, { count: 0, earliest: null, statusCode: 204, failure: null })
@@ -324,7 +324,7 @@ export function testWebhook(state: State, tenant: Tenant): Expected {
   })
 }
 
-// What a partner reads of its users.
+// A partner's reads of its users.
 
 /** Page by page, in the order of the bytes of their ids. */
 export function userListPages(tenant: Tenant, limit: number): Expected[] {

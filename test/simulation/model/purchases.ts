@@ -1,4 +1,4 @@
-// The model's purchases that the ledger did not know, booked by an operator; and what a clerk is told who credits an
+// The model's purchases that the ledger did not know, booked by an operator; and the warnings to a clerk who credits an
 // invoice.
 
 import { change, isFill, isImpossible, recordingTime } from './ledger.ts'
@@ -30,13 +30,13 @@ export type PurchaseTerms = {
   usd: string
   btc: string
   fee: string | null
-  /** Null for one that was made as it is booked. */
+  /** Null for a purchase at the time of its booking. */
   at: string | null
   yes: boolean
 }
 
 const PRICE_MAX = 50_000_000n * UNIT
-/** Tranches of booked purchases begin here. */
+/** The first tranche number of booked purchases. */
 const BOOKED_FROM = 1_000_000
 
 export function recordPurchase(state: State, tenant: Tenant, terms: PurchaseTerms): Refusal {
@@ -99,7 +99,7 @@ export function recordPurchase(state: State, tenant: Tenant, terms: PurchaseTerm
   return audit(state)
 }
 
-/** What the operator leaves open does not matter. */
+/** Fields that the operator leaves out match anything. */
 const isRecordedAs = ({ trade, plan: of }: Execution, plan: Plan, report: Report): boolean =>
   trade !== null &&
   of === plan &&
@@ -110,7 +110,7 @@ const isRecordedAs = ({ trade, plan: of }: Execution, plan: Plan, report: Report
   (report.fee === null || report.fee === trade.report.fee) &&
   (report.executedAt === null || report.executedAt === trade.report.executedAt)
 
-/** The same plan and amounts within a day: rather one purchase, under two spellings of its order. */
+/** An equal purchase of the plan within a day: probably the same one, under two spellings of its order. */
 const hasTwin = (plan: Plan, { usd, btc }: Report, at: number): boolean =>
   plan.executions.some(
     ({ trade }) =>
@@ -122,7 +122,7 @@ const hasTwin = (plan: Plan, { usd, btc }: Report, at: number): boolean =>
 const latestOf = (windows: readonly Window[]): Window | null =>
   windows.reduce<Window | null>((last, one) => (last && last.start > one.start ? last : one), null)
 
-/** The cell of the plan's grid, as it was last, that has a time. */
+/** The cell of the plan's latest grid that contains a time. */
 function cellOf({ windows, startDate, frequency }: Plan, at: number): { start: number; end: number } {
   const length = WINDOW_LENGTH[frequency]
   const grid = latestOf(windows)?.end ?? startDate
@@ -138,7 +138,7 @@ function windowOf(plan: Plan, at: number): Window | null {
   return latestOf(around) ?? latestOf(within)
 }
 
-/** One that the ledger does not have: it is over as it begins, with all of its budget given back. */
+/** A window that the ledger does not have: it is over as it begins, with all of its budget released. */
 function lostWindow(plan: Plan, at: number, now: number): Window {
   const amounts = { budget: plan.amount, reserved: 0n, spent: 0n, excess: 0n, released: plan.amount }
   const window: Window = { ...cellOf(plan, at), ...amounts, closed: { at: now, reason: 'reset' } }
@@ -146,16 +146,16 @@ function lostWindow(plan: Plan, at: number, now: number): Window {
   return window
 }
 
-/** By month, how much volume corrections have taken from it that are about purchases of an earlier month. */
+/** By month, the volume lost to corrections of earlier months' purchases. */
 export type Lowered = [month: string, usd: string][]
 
-/** What is said to who credits the invoice of a month, beside the code of a refusal; null where nothing is owed. */
+/** The refusal and the warning to a clerk who credits the invoice of a month; null where nothing is owed. */
 export function credit(
   state: State,
   slug: string,
   month: string,
 ): { refused: Refusal; lowered: Lowered | null } {
-  // In a copy of the database: what that closes is closed there.
+  // In a copy of the database: months are closed only there.
   const copy = structuredClone(state)
   const period = fix(copy, month)
   if (!period.final) return { refused: 'invoice_conflict', lowered: null }

@@ -1,6 +1,6 @@
-// What the model remembers of the world: plain values, so that a state can be copied as a whole.
+// The model's memory of the world: plain values, so that a state can be copied as a whole.
 
-// The model's own arithmetic and its own texts of amounts and instants: nothing here is the program's.
+// The model's own arithmetic and its own texts of amounts and instants: it shares nothing with the program.
 
 export const SECOND = 1_000
 export const MINUTE = 60 * SECOND
@@ -21,7 +21,7 @@ export function units(text: string): bigint {
   return text.startsWith('-') ? -size : size
 }
 
-/** An amount as text, with at least so many places and no more than it needs. */
+/** An amount as text, with at least so many places and no more than necessary. */
 export function decimal(amount: bigint, places: number): string {
   const size = amount < 0n ? -amount : amount
   const text = (size + 10n ** 20n).toString().slice(-8).replace(/0+$/, '').padEnd(places, '0')
@@ -76,7 +76,7 @@ export type Key = {
   createdAt: number
   expiresAt: number | null
   revokedAt: number | null
-  /** Issued by a process that died before it could show it: nobody has it. */
+  /** Issued by a process that died before it could print the secret: nobody has it. */
   isLost: boolean
 }
 
@@ -93,7 +93,7 @@ type Webhook = {
   lastFailure: { at: number; reason: string } | null
 }
 
-/** What was sent to a webhook: a wake-up, with the key of its earliest execution, or a test. */
+/** A delivery to a webhook: a wake-up, with the key of its earliest execution, or a test. */
 export type Delivery = {
   endedAt: number
   count: number
@@ -114,7 +114,7 @@ export type Tenant = {
   deliveries: Delivery[]
   /** The beginnings of windows that had executions before a reset, by the id of their plan. */
   past: Map<string, number[]>
-  /** Since its first reset a test environment lives in a time of its own, which others' records do not move. */
+  /** Since its first reset a test environment has its own time, which others' records do not move. */
   apart: { reportedUntil: number } | null
 }
 
@@ -125,11 +125,11 @@ export type User = {
   consentVersion: string
   consentAt: number
   status: 'linked' | 'disabled'
-  /** Every consent stated, and when it was first. */
+  /** Every stated consent, and its first time. */
   consents: Map<string, number>
   createdAt: number
   updatedAt: number
-  /** When it was erased last. */
+  /** The time of its last erasure. */
   erasedAt: number | null
 }
 
@@ -160,7 +160,7 @@ export type Window = {
   closed: { at: number; reason: 'ended' | 'reset' | 'cancelled' } | null
 }
 
-/** How far the current window is in its schedule. */
+/** The progress of the current window in its schedule. */
 export type Timing = {
   window: Window
   floor: bigint
@@ -203,20 +203,20 @@ export type Adjustment = {
   reason: string
   lateNumber: number | null
   order: string | null
-  /** Of the report that it was made from; null for an operator's own figures. */
+  /** From the report of its origin; null for an operator's own figures. */
   price: bigint | null
   fee: bigint | null
   executedAt: number | null
 }
 
 export type Execution = {
-  /** Its id, which only the program knows until it has said so. */
+  /** Its id, which only the program knows until it has reported it. */
   id: string
   tenant: Tenant
   plan: Plan
   window: Window
   index: number
-  /** What its idempotency key is made of besides the plan's id. */
+  /** The part of its idempotency key besides the plan's id. */
   windowStart: number
   amount: bigint
   trigger: string
@@ -243,10 +243,10 @@ export type Tier = {
   minimum: bigint
 }
 
-/** A partner's account at a venue, for both of its environments: the orders by the ids they were placed under. */
+/** A partner's account at a venue, for both of its environments: the orders by their ids. */
 type Venue = Map<string, Order>
 
-/** What was bought, for whom, and after how many restores of the database. */
+/** A purchase, its owner, and the number of restores of the database before it. */
 export type Order = {
   id: string
   tenant: string
@@ -264,17 +264,17 @@ export type WakeUp = { tenant: Tenant; registration: number; count: number; earl
 
 type Dispute = { clockAt: number; toldAt: number }
 
-/** A user who was erased: remembered outside of the database, so that a backup does not bring the address back. */
+/** A user's erasure: remembered outside of the database, so that a backup does not bring the address back. */
 type Erasure = { tenant: string; user: string; at: number }
 
-/** What a restore reads of the database that gave way. */
+/** The parts of a replaced database that a restore reads. */
 export type Replaced = Pick<State, 'partners' | 'tenants' | 'keys'>
 
 export type State = {
   clock: number
-  /** It was put back from a backup or frozen by an operator, and nobody has resumed it. */
+  /** Restored from a backup or frozen by an operator, and not yet resumed. */
   frozen: boolean
-  /** What it has replaced since it was frozen, the latest first. */
+  /** The databases replaced since it was frozen, the latest first. */
   replaced: Replaced[]
   /** No write is dated before it. */
   reportedUntil: number
@@ -285,7 +285,7 @@ export type State = {
   executions: Execution[]
   tiers: Tier[]
   overrides: { slug: string; from: string; tier: string | null }[]
-  /** The last month with a minimum, as said in a month; null takes an end back. */
+  /** The last month with a minimum, as set in a month; null removes an end. */
   minimumEnds: { slug: string; from: string; last: string | null }[]
   closedMonths: Set<string>
   passes: { at: number; finished: boolean }[]
@@ -300,16 +300,15 @@ export type State = {
   registrations: number
   lateNumbers: number
   adjustmentNumbers: number
-  /** Every idempotency key that was ever given out, behind its tenant's name: what a reset deletes included. */
+  /** Every issued idempotency key, after its tenant's name: those that a reset deletes included. */
   issued: Set<string>
   /**
-   * What is not in the database: the venue of each partner, by its slug, how often a backup was put back, and who was
-   * erased.
+   * Facts outside of the database: the venue of each partner, by its slug, the number of restores, and the erasures.
    */
   venues: Map<string, Venue>
   restores: number
   erasures: Erasure[]
-  /** What the backup that there is has in it, as the judge keeps it. */
+  /** The contents of the current backup, as the judge stores it. */
   saved: Uint8Array | null
 }
 
@@ -358,7 +357,7 @@ export function emptyState(clock: number): State {
 export const presentOf = (state: State, tenant: Tenant | null = null): number =>
   Math.max(state.clock, state.reportedUntil, tenant?.apart?.reportedUntil ?? 0)
 
-/** When the last trade or adjustment was recorded, of one that lives apart or of all others together. */
+/** The time of the last trade or adjustment, of a tenant with its own time or of all others together. */
 export function lastRecordedAt(state: State, tenant: Tenant | null): number {
   let last = 0
   for (const { tenant: owner, trade, adjustments } of state.executions) {
@@ -370,7 +369,7 @@ export function lastRecordedAt(state: State, tenant: Tenant | null): number {
 
 export const isOpen = ({ status }: Execution): boolean => status === 'pending' || status === 'sent'
 
-/** The beginnings of all windows that keys were made of under a plan's id. */
+/** The beginnings of all windows whose keys used a plan's id. */
 export const usedBeginnings = ({
   tenant,
   id,

@@ -1,4 +1,4 @@
-// What a partner does: links, plans, polls, confirms, and everything of it wrongly too.
+// A partner's moves: links, plans, polls, confirms, and all of it wrongly too.
 
 import type { Action, Call, Lever } from '../action.ts'
 import type { Chance } from '../chance.ts'
@@ -33,7 +33,7 @@ const ORDERS = ['=cmd', '+1', '@x', 'o,"q"']
 
 export type Scene = { state: State; chance: Chance; profile: Profile; orders: { last: number } }
 
-/** A key of the tenant: as a rule one that works. */
+/** A key of the tenant: usually a valid one. */
 export function keyOf({ state, chance }: Scene, tenant: Tenant): string {
   const own = [...state.keys.values()].filter((key) => key.tenant === tenant)
   const usable = own.filter((key) => !key.isLost && isUsable(state, key))
@@ -65,13 +65,13 @@ export function setUser(scene: Scene, tenant: Tenant): Call {
   const { chance } = scene
   const users: User[] = [...tenant.users.values()]
   const user = users.length > 0 && chance.happens(0.95) ? chance.pick(users).id : 'nobody'
-  // A user who is disabled is usually linked again some time later.
+  // A disabled user is usually linked again some time later.
   const isDisabled = tenant.users.get(user)?.status === 'disabled'
   const status = isDisabled === chance.happens(0.8) ? 'linked' : 'disabled'
   return { do: 'call', key: keyOf(scene, tenant), route: 'setUser', user, status }
 }
 
-/** A new plan, or another word about one that is there. */
+/** A new plan, or a change of an existing one. */
 export function sendPlan(scene: Scene, tenant: Tenant): Call {
   const { chance, profile } = scene
   const { happens, pick, between } = chance
@@ -102,7 +102,7 @@ export function sendPlan(scene: Scene, tenant: Tenant): Call {
   }
 }
 
-/** None, as a rule; one whose window ends soon, or any near one. */
+/** Usually none; else one whose window ends soon, or any near one. */
 function startDate({ chance, state, profile }: Scene, length: number): string | null | undefined {
   const { happens, between } = chance
   if (happens(0.6)) return happens(0.1) ? null : undefined
@@ -110,7 +110,7 @@ function startDate({ chance, state, profile }: Scene, length: number): string | 
   return iso(state.clock + between(-40 * DAY, (happens(0.2) ? 40 : 4) * DAY))
 }
 
-/** The same plan in another state. */
+/** The plan unchanged except for its status. */
 export const rewordPlan = (
   scene: Scene,
   { tenant, user, id, amount, frequency }: Plan,
@@ -136,7 +136,7 @@ export function changeHook(scene: Scene, tenant: Tenant): Call {
   return { do: 'call', key, route: 'hook', url: `https://partner.example/${between(1, 99)}` }
 }
 
-/** What a partner reads of its users and of what was sent to it, and tests of its webhook. */
+/** A partner's reads of its users and of its deliveries, and tests of its webhook. */
 export function* looks(scene: Scene, tenant: Tenant): Generator<Action, void> {
   const { happens, pick } = scene.chance
   const asked = { do: 'call', key: keyOf(scene, tenant) } as const
@@ -148,7 +148,7 @@ export function* looks(scene: Scene, tenant: Tenant): Generator<Action, void> {
     ? { ...asked, route: 'userList', limit: pick([1, 3, 1000]) }
     : { ...asked, route: 'userOf', user }
   for (let tests = happens(0.2) ? 7 : 1; tests > 0; tests--) yield { ...asked, route: 'testHook' }
-  // Which of two that ended at one instant was the first, nobody can know.
+  // The order of two deliveries that ended at one instant is unknown.
   if (ends.size === wakeUps.length) yield { ...asked, route: 'deliveries' }
 }
 
@@ -168,7 +168,7 @@ export function confirmation(scene: Scene, execution: Execution): Call {
   return confirmWith(scene, execution, bodyFor(scene, execution, status))
 }
 
-/** By the partner's program: an order at its venue, and the report of it. */
+/** As the partner's program does: an order at its venue, and the report of it. */
 function settlement(scene: Scene, execution: Execution): Call {
   const body = bodyFor(scene, execution, 'filled')
   const { usd_amount: usd = '', btc_amount: btc = '', execution_price: price = '', partner_fee_usd } = body
@@ -204,7 +204,7 @@ export function bodyFor(
   return { ...common, ...amounts(scene, happens(0.6) && status === 'filled' ? amount : part) }
 }
 
-/** Dollars, coins and a price that belong together; sometimes with more places than are kept. */
+/** Dollars, coins and a price that agree; sometimes with more places than are stored. */
 function amounts({ chance }: Scene, usd: bigint): Partial<ConfirmBody> {
   const { happens, between } = chance
   const price = BigInt(between(1_000_000, 9_000_000)) * 1_000_000n
@@ -224,7 +224,7 @@ function amounts({ chance }: Scene, usd: bigint): Partial<ConfirmBody> {
   }
 }
 
-// What an operator does, with reason or without.
+// An operator's actions, with reason or without.
 
 export function lever(scene: Scene): Lever {
   const { state, chance } = scene
@@ -232,7 +232,7 @@ export function lever(scene: Scene): Lever {
   const partner = pick([...state.partners.values()])
   const late = state.executions.filter((one) => one.late.some(({ decided }) => !decided))
   if (late.length > 0 && happens(0.3)) return decide(scene, pick(late))
-  // What is stopped usually goes on later.
+  // A stopped partner is usually resumed later.
   if ((partner.status === 'disabled' || partner.held) && happens(0.7)) {
     return { do: 'lever', lever: 'change', slug: partner.slug, to: { status: 'active', held: false } }
   }
@@ -273,7 +273,7 @@ function executionLever(scene: Scene): Lever {
   return { do: 'lever', lever: 'adjust', of: refOf(execution), usd: decimal(usd, 2), btc }
 }
 
-/** A purchase is booked, and perhaps again: by who insists, by who forgot, or in another spelling of its order. */
+/** Books a purchase, and perhaps again: out of insistence, by mistake, or in another spelling of its order. */
 export function* purchases(scene: Scene): Generator<Action, void> {
   const { happens } = scene.chance
   const purchase = purchaseOf(scene)
@@ -284,7 +284,7 @@ export function* purchases(scene: Scene): Generator<Action, void> {
   if (happens(0.3)) yield { ...purchase, yes: true }
 }
 
-/** As a rule one that looks like another. */
+/** Usually one that looks like another. */
 function purchaseOf(scene: Scene): Extract<Lever, { lever: 'record' }> | null {
   const { state, chance, orders } = scene
   const { happens, pick, between } = chance
@@ -316,7 +316,7 @@ function purchaseOf(scene: Scene): Extract<Lever, { lever: 'record' }> | null {
   }
 }
 
-/** The same amount to more places than are kept: as a partner's own arithmetic makes them. */
+/** An equal amount with more places than are stored, as a partner's own arithmetic makes them. */
 function finer({ chance: { pick, between } }: Scene, amount: string): string {
   const [whole = '', fraction = ''] = amount.split('.')
   const kept = fraction.slice(0, 8).padEnd(8, '0')
@@ -376,10 +376,10 @@ function eraseLever({ state, chance }: Scene): Lever {
   return { do: 'lever', lever: 'erase', tenant: tenant.name, user }
 }
 
-// What happens seldom, and costs money when it goes wrong: corrections of a month that is over, reports that come too
-// early, a sandbox begun anew, a backup put back.
+// Rare events that cost money when they go wrong: corrections of a month that is over, reports that come too early, the
+// reset of a sandbox, a restored backup.
 
-/** What happens to a database that is frozen, until it is resumed. */
+/** Events of a frozen database, until it is resumed. */
 function* frozen(scene: Scene): Generator<Action, void> {
   const { state, chance, profile } = scene
   const { happens, pick, between } = chance
@@ -420,7 +420,7 @@ const FROZEN_PASS: Action = {
   hanging: null,
 }
 
-/** Backups, and the way back to one. Nothing that is at hand may be used behind it. */
+/** Backups and restores. An object drawn before this must not be used after it. */
 export function* keeping(scene: Scene): Generator<Action, void> {
   const { state, chance, profile } = scene
   const { happens } = chance
@@ -430,8 +430,8 @@ export function* keeping(scene: Scene): Generator<Action, void> {
 }
 
 /**
- * Trades of months that are over are corrected, as a rule to less, perhaps before the month has a trade of its own; and
- * somebody reads what that comes to.
+ * Trades of months that are over are corrected, usually to less, perhaps before the month has a trade of its own; and
+ * somebody reads the result.
  */
 export function* corrections(scene: Scene): Generator<Action, void> {
   const { state, chance } = scene
@@ -464,7 +464,7 @@ export function* corrections(scene: Scene): Generator<Action, void> {
   yield { do: 'credit', slug: (billed?.tenant ?? tenant).partner.slug, month }
 }
 
-/** A purchase of an instruction that nobody was given, and what becomes of its report. */
+/** A purchase of an instruction that nobody was given, and the further reports of it. */
 export function* tooEarly(scene: Scene, tenant: Tenant): Generator<Action, void> {
   const { happens, pick } = scene.chance
   const pending = tenant.executions.filter(({ status }) => status === 'pending')
@@ -485,7 +485,7 @@ export function* tooEarly(scene: Scene, tenant: Tenant): Generator<Action, void>
   if (happens(0.8)) yield* pick(sequels)()
 }
 
-/** A sandbox is wiped, and as a rule begun again as it was: the same users, plans and beginnings. */
+/** A sandbox is wiped, and usually set up again as before: the same users, plans and beginnings. */
 export function* startOver(scene: Scene): Generator<Action, void> {
   const { state, chance } = scene
   const { happens, pick } = chance
@@ -499,7 +499,7 @@ export function* startOver(scene: Scene): Generator<Action, void> {
   for (const plan of plans) if (happens(0.8)) yield again(scene, plan)
 }
 
-/** A partner tries a plan in its sandbox and sends the very same live, or the other way round. */
+/** A partner tries a plan in its sandbox and sends an equal one live, or the other way round. */
 export function* mirror(scene: Scene, tenant: Tenant): Generator<Action, void> {
   const { state, chance } = scene
   const isOther = (one: Tenant) => one.partner === tenant.partner && one !== tenant
@@ -511,7 +511,7 @@ export function* mirror(scene: Scene, tenant: Tenant): Generator<Action, void> {
   yield again(scene, plan, tenant)
 }
 
-/** The plan as it was sent first, or as it would be sent today. */
+/** The plan as it was first sent, or as it would be sent today. */
 function again(scene: Scene, plan: Plan, tenant = plan.tenant): Call {
   const { user, id, amount, frequency, startDate } = plan
   return {
@@ -528,7 +528,7 @@ function again(scene: Scene, plan: Plan, tenant = plan.tenant): Call {
   }
 }
 
-// Confirmations that are late, doubled, contradictory or somebody else's.
+// Confirmations that are late, repeated, contradictory or somebody else's.
 
 export function oddity(scene: Scene, tenant: Tenant): Action {
   const { happens, pick } = scene.chance
@@ -536,7 +536,7 @@ export function oddity(scene: Scene, tenant: Tenant): Action {
     const body = { partner_order_id: 'o', status: 'failed' } as const
     return { do: 'call', key: keyOf(scene, tenant), route: 'confirm', of: `exec_${'0'.repeat(32)}`, body }
   }
-  // Each kind as often as the others, however few there are of it.
+  // Each kind as often as the others, however rare it is.
   const recent = tenant.executions.slice(-60)
   const kinds = [
     recent.filter(isOpen),
@@ -555,7 +555,7 @@ function stranger(scene: Scene, execution: Execution): Call {
   return { ...confirmWith(scene, execution, bodyFor(scene, execution, 'filled')), key: keyOf(scene, other) }
 }
 
-/** What was recorded once more, or something else. */
+/** A recorded report again, or a different one. */
 function ofRecorded(scene: Scene, execution: Execution, report: Report): Action {
   const { happens, pick } = scene.chance
   const again = confirmWith(scene, execution, bodyOf(report))
@@ -565,7 +565,7 @@ function ofRecorded(scene: Scene, execution: Execution, report: Report): Action 
   return confirmWith(scene, execution, withOneChange(scene, bodyOf(report)))
 }
 
-/** The same but for one value: what was recorded must not change by a hair. */
+/** A copy that differs in one value: a recorded report must not change at all. */
 function withOneChange({ chance }: Scene, body: ConfirmBody): ConfirmBody {
   const { pick } = chance
   const executed_at = '2020-02-02T02:02:02.002Z'
@@ -593,7 +593,7 @@ function ofOpen(scene: Scene, execution: Execution): Action {
     const order = pick(recorded).trade?.report.order ?? ''
     return confirmWith(scene, execution, { ...body, partner_order_id: order })
   }
-  // The order of another tenant is nobody's business here.
+  // The orders of another tenant do not matter here.
   const elsewhere = scene.state.executions.filter(({ trade, tenant }) => trade && tenant !== execution.tenant)
   if (elsewhere.length > 0 && happens(0.3)) {
     const order = pick(elsewhere).trade?.report.order ?? ''
@@ -603,7 +603,7 @@ function ofOpen(scene: Scene, execution: Execution): Action {
   return happens(0.7) ? { do: 'race', calls: [call, rivalOf(scene, execution, call)] } : call
 }
 
-/** What decides differently on an execution than its confirmation does, at the same moment. */
+/** A simultaneous call that affects an execution differently than its confirmation does. */
 function rivalOf(scene: Scene, execution: Execution, call: Call): Call {
   const { tenant, plan } = execution
   const key = keyOf(scene, tenant)
@@ -617,7 +617,7 @@ function rivalOf(scene: Scene, execution: Execution, call: Call): Call {
   ])
 }
 
-/** A purchase after its execution was cancelled, told once or again. */
+/** A purchase after its execution was cancelled, reported once or again. */
 function late(scene: Scene, execution: Execution): Call {
   const { happens, pick } = scene.chance
   const known = execution.late.length > 0 && happens(0.4) ? bodyOf(pick(execution.late).report) : null
@@ -637,7 +637,7 @@ function bodyOf(report: Report): ConfirmBody {
     ...(executedAt !== null && { executed_at: iso(executedAt) }),
   }
   if (status === 'failed' || status === 'cancelled') {
-    // What is ignored may be sent.
+    // Ignored fields may be sent.
     return { ...common, ...(reason !== null && { failure_reason: reason }), usd_amount: '1.00' }
   }
   return {

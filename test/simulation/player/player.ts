@@ -1,4 +1,4 @@
-// Draws what happens next from what the model knows: a seed is a whole life of a service.
+// Draws the next action from the model's state: a seed is a whole life of a service.
 
 import type { Action, Call, Pass, Receiver } from '../action.ts'
 import type { Chance } from '../chance.ts'
@@ -64,12 +64,12 @@ export function createPlayer(state: State, chance: Chance, profile: Profile): Pl
   const tenants = () => [...state.tenants.values()]
 
   function* opening(): Generator<Action, void> {
-    // An action that is killed before it is done is sent again.
+    // An action that is killed before it is done is repeated.
     for (let i = 1; i <= profile.partners; i++) {
       const slug = `partner-${i}`
       while (!state.partners.has(slug)) yield { do: 'lever', lever: 'partner', slug }
     }
-    // Half of them live, half still testing.
+    // Half of them are live, half still testing.
     while (state.keys.size === 0) {
       for (const tenant of tenants()) {
         if (happens(0.5) && state.keys.size > 0) continue
@@ -87,7 +87,7 @@ export function createPlayer(state: State, chance: Chance, profile: Profile): Pl
     tenants().filter((tenant) => [...state.keys.values()].some((k) => k.tenant === tenant))
 
   function* step(): Generator<Action, void> {
-    // Before anything is at hand that a restore would take away.
+    // Before any object is drawn that a restore would remove.
     yield* keeping(scene)
     yield { do: 'clock', by: nextMove() }
     if (month !== '' && monthOf(presentOf(state)) !== month && happens(0.4)) yield* corrections(scene)
@@ -109,7 +109,7 @@ export function createPlayer(state: State, chance: Chance, profile: Profile): Pl
     yield* reports()
   }
 
-  /** Windows that a clock ahead has rolled are put back. */
+  /** Brings back windows that a clock ahead has rolled. */
   function* bringBacks(): Generator<Action, void> {
     const now = presentOf(state)
     const isAhead = ({ timing, startDate }: Plan) => timing && timing.window.start > Math.max(now, startDate)
@@ -118,7 +118,7 @@ export function createPlayer(state: State, chance: Chance, profile: Profile): Pl
     }
   }
 
-  /** Where the clock goes: on, as a rule. */
+  /** The next step of the clock: usually forward. */
   function nextMove(): number {
     if (!profile.isSteady && ahead > 0 && happens(0.7)) {
       const back = -ahead
@@ -169,7 +169,7 @@ export function createPlayer(state: State, chance: Chance, profile: Profile): Pl
     yield* batches(polling.map(due))
   }
 
-  /** Round by round: in each, every tenant confirms one of what it was delivered. */
+  /** Round by round: in each, every tenant confirms one of its delivered executions. */
   function* confirms(): Generator<Action, void> {
     const now = presentOf(state)
     const isOut = (one: Execution) => one.status === 'sent' && (one.leasedUntil ?? 0) > now
@@ -206,7 +206,7 @@ export function createPlayer(state: State, chance: Chance, profile: Profile): Pl
     if (happens(0.2)) yield* stop(tenant)
   }
 
-  /** A plan with money out is paused, and its user disabled; as a rule all of it is undone. */
+  /** A plan with pending money is paused, and its user disabled; usually all of it is undone. */
   function* stop(tenant: Tenant): Generator<Action, void> {
     const plan = [...tenant.plans.values()].find(({ executions }) => executions.some(isOpen))
     if (!plan) return
@@ -228,7 +228,7 @@ export function createPlayer(state: State, chance: Chance, profile: Profile): Pl
     if (happens(0.3)) yield* looks(scene, tenant)
     yield oddity(scene, tenant)
     if (happens(0.2)) yield* tooEarly(scene, tenant)
-    // Now and then more reports of one execution than are kept.
+    // Now and then more reports of one execution than are stored.
     const cancelled = tenant.executions.find(({ status, trade }) => status === 'cancelled' && !trade)
     for (let times = cancelled && happens(0.02) ? 23 : 0; cancelled && times > 0; times--) {
       yield confirmWith(scene, cancelled, bodyFor(scene, cancelled, 'filled'))
@@ -249,13 +249,13 @@ export function createPlayer(state: State, chance: Chance, profile: Profile): Pl
     yield { do: 'call', key, route: 'users', month: asked, limit: pick([1, 2, 100]) }
     if (happens(0.5)) yield { do: 'call', key, route: 'trades', month: asked, limit: pick([1, 3, 1000]) }
     yield { do: 'export', month: asked, report: 'trades' }
-    // Those draw up the month of every tenant: in a world of many, now and then.
+    // Reports over every tenant's month: in a world of many, only now and then.
     for (const report of ['summary', 'users'] as const) {
       if (happens(5 / profile.partners)) yield { do: 'export', month: asked, report }
     }
   }
 
-  /** A tier that begins at the very volume of a tenant's month. */
+  /** A tier that begins at the exact volume of a tenant's month. */
   function* tierReachedExactly(tenant: Tenant, asked: string): Generator<Action, void> {
     const { start, end } = monthBounds(asked)
     const { usd } = bill(state, tenant, { month: asked, start, until: end, final: false }).sums
@@ -293,36 +293,36 @@ function createFeed({ happens, next, between, pick }: Chance, { feed, odds }: Pr
   }
 }
 
-// What kind of world a seed is: how many partners, how busy, how often the scheduler runs, and what goes wrong.
+// The kind of world of a seed: how many partners, how busy, the scheduler's cadence, and the troubles.
 
 export type Profile = {
   start: number
   steps: number
   partners: number
   plansEach: number
-  /** From one pass to the next, as a rule. */
+  /** The usual time from one pass to the next. */
   cadence: number
   frequencies: readonly ('daily' | 'weekly' | 'bi-weekly')[]
   amounts: readonly string[]
   feed: 'none' | 'static' | 'walk'
   /**
-   * Nobody sets the clock back, and no report is drawn up in the very instant of a record: a sandbox that was begun
-   * anew keeps a time of its own, which then is that of all others.
+   * Nobody sets the clock back, and no report is made in the very instant of a record: a sandbox that was reset has its
+   * own time, which then equals that of all others.
    */
   isSteady: boolean
-  /** How likely a purchase is made at a venue that knows its orders. */
+  /** The probability that a purchase is made at a venue that knows its orders. */
   venue: number
-  /** How likely, in a step: */
+  /** The probability, in a step, */
   odds: {
     /** that a tenant with something due polls */
     polls: number
     /** that a delivered execution is confirmed at once */
     confirms: number
-    /** that what is confirmed is that nothing was bought */
+    /** that a confirmation reports that nothing was bought */
     fails: number
     /** that a tenant's plans, users or webhook change */
     changes: number
-    /** that somebody sends what will be refused or was sent before */
+    /** that somebody sends a request that will be refused or was sent before */
     oddities: number
     /** that an operator does something */
     levers: number
@@ -330,9 +330,9 @@ export type Profile = {
     troubles: number
     /** that somebody reads the month */
     reports: number
-    /** that a backup is made, or put back */
+    /** that a backup is made, or restored */
     keeps: number
-    /** that a sandbox is begun anew, where the clock is steady */
+    /** that a sandbox is reset, where the clock is steady */
     resets: number
     /** that the clock stops at an instant that matters */
     notable: number
@@ -383,7 +383,7 @@ export function profileOf(chance: Chance): Profile {
   const steps = between(30, 120)
   const cadence = pick([MINUTE, 5 * MINUTE, 15 * MINUTE, HOUR, HOUR, 4 * HOUR, 6 * HOUR, DAY])
   return {
-    // A month ends while it lasts.
+    // A month ends during the life.
     start: month - between(0, steps) * cadence - between(0, HOUR),
     steps,
     partners: between(1, 4),
@@ -394,7 +394,7 @@ export function profileOf(chance: Chance): Profile {
     feed: pick(['none', 'static', 'walk', 'walk']),
     isSteady: happens(0.4),
     venue: pick([0, 0.8]),
-    // Some venues fail whatever they are sent, promptly.
+    // Some venues fail every order, promptly.
     odds: happens(0.2)
       ? { polls: 1, confirms: 1, fails: 0.9, ...QUIET, notable: 0.4 }
       : {

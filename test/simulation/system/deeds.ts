@@ -1,4 +1,4 @@
-// What an operator does to the program, by the store's methods and the core's decisions, as the commands do it.
+// An operator's deeds in the program, by the store's methods and the core's decisions, as the commands do them.
 
 import { adjust } from '../../../src/core/corrections/adjustment.ts'
 import { acceptLate } from '../../../src/core/corrections/late-fill.ts'
@@ -25,7 +25,7 @@ import type { Deed, Lever } from '../action.ts'
 import type { FiredSeen, LateSeen, News, PassSeen } from '../observed.ts'
 import type { Parts } from './system.ts'
 
-/** Of those that go by the store: one of them is a command's. */
+/** Levers that use the store: one of the others is a command's. */
 type OfStore = Exclude<Lever, { lever: 'record' }> & { id?: string }
 
 /** Pulls a lever. Answers the code of the refusal, or null. */
@@ -168,7 +168,7 @@ async function tenantNamed({ store }: Parts, name: string): Promise<Tenant> {
   return tenant
 }
 
-// One pass of the program, what happens beside it, and the wake-ups it sends.
+// A pass of the program, the concurrent calls, and the wake-ups it sends.
 
 type PassDeed = Extract<Deed, { do: 'pass' }>
 
@@ -272,7 +272,7 @@ async function wakeAll(
   )
 }
 
-/** What a pass would fire now. */
+/** The tranches that a pass would fire now. */
 export async function rehearse({ store, machine }: Parts, usd: string | null): Promise<string[]> {
   const seen = usd === null ? null : { price: price(usd), source: 'simulation' }
   const { fired } = await rehearsePass({
@@ -286,13 +286,13 @@ export async function rehearse({ store, machine }: Parts, usd: string | null): P
   )
 }
 
-// What the store has numbered since it was last asked, in the order of the numbers: calls at the same moment are done
-// in an order that only this tells.
+// Objects that the store has numbered since the last read, in the order of the numbers: only these show the order of
+// simultaneous calls.
 
 const EVERYBODY = { slug: null, environment: null }
 const LIMIT = 1_000_000
 
-/** Answers what is new since the last time, or since now. */
+/** Answers the news since the last call, or since now. */
 export async function createNewsReader(store: Store): Promise<() => Promise<News>> {
   let plan: number | null = null
   let late: number | null = null
@@ -313,7 +313,7 @@ export async function createNewsReader(store: Store): Promise<() => Promise<News
   return read
 }
 
-/** The reports that were kept behind that one. */
+/** The reports stored after that one. */
 export async function lateAfter(store: Store, number: number | null): Promise<LateSeen[]> {
   const kept = await store.listLateFills({ after: number, limit: LIMIT })
   return kept.map(({ reportId, executionId }) => ({ number: reportId, of: executionId }))

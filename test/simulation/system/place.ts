@@ -1,5 +1,5 @@
-// Where a life is lived: a file, or a database on a server; what the data there refuse, and copies of them. A place is
-// plain, so that another process can open it too.
+// The place of a life: a file, or a database on a server; writes that the data there refuse, and copies of them. A
+// place is plain data, so that another process can open it too.
 
 import { randomUUID } from 'node:crypto'
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -21,26 +21,26 @@ import type { PurchaseTerms } from '../model/purchases.ts'
 import type { CreditSeen } from '../observed.ts'
 import { CHANGES, COPIES, type Copy, MADE, NEW_EXECUTION_ID, sourceOf } from './record.ts'
 
-/** A database is named by its own address and that of the server's, where it was made. */
+/** A database has its own address and that of the server on which it was made. */
 export type Place = { store: 'sqlite'; file: string } | { store: 'postgres'; server: string; url: string }
 
-/** What the simulation does to the data of a place. */
+/** The simulation's access to the data of a place. */
 export type Access = {
-  /** What --db names. */
+  /** The value of --db. */
   address: string
   open: (clock: () => Instant) => Promise<Store>
-  /** Begins `work` while another connection holds what every write needs, and writes; lets go when the work waits. */
+  /** Begins `work` while another connection writes under the lock of every write; releases it when the work waits. */
   whileLocked: <T>(work: () => Promise<T>) => Promise<T>
-  /** What the data would take that breaks a rule, should the program try: tried, and taken back. */
+  /** Forbidden writes that the data would accept: each is tried, and rolled back. */
   forbidden: () => Promise<string[]>
-  /** Resolves when nothing is under way any more that a process has left behind. */
+  /** Resolves when no work of a dead process is in progress any more. */
   settled: () => Promise<void>
 }
 
 export const accessTo = (place: Place): Access =>
   place.store === 'sqlite' ? onSqlite(place.file) : onPostgres(place)
 
-/** An empty place, and how it is taken away again. */
+/** An empty place, and its removal. */
 type Made = { place: Place; remove: () => Promise<void> }
 
 /** `server` is the address of a server for a database there; null for a file. */
@@ -68,7 +68,7 @@ const onSqlite = (file: string): Access => ({
   async whileLocked(work) {
     const db = openFile(file)
     db.exec('begin immediate')
-    // Something is written, so that a connection that read before it has an old view of the file.
+    // A write, so that a connection that read before it has an old view of the file.
     db.exec('update partners set updated_at = updated_at + 1 - 1')
     const answer = work()
     await new Promise((resolve) => setTimeout(resolve, LOCKED_MS))
@@ -80,7 +80,7 @@ const onSqlite = (file: string): Access => ({
   settled: async () => {},
 })
 
-/** What breaks a rule and is taken by the file. Each is tried and taken back. */
+/** Forbidden writes that the file accepts. Each is tried and rolled back. */
 function takenByFile(file: string): string[] {
   const db = openFile(file)
   try {
@@ -103,7 +103,7 @@ function copyInFile(db: Database, { table, differs }: Copy): string {
   return `insert into ${table} (${columns}) select ${values} ${sourceOf(table)}`
 }
 
-/** A statement that finds no row proves nothing, and is not taken. One that is wrong itself throws. */
+/** A statement that finds no row proves nothing, and does not count. An invalid one throws. */
 function isTakenByFile(db: Database, sql: string): boolean {
   db.exec('begin immediate')
   try {
@@ -120,13 +120,13 @@ function isTakenByFile(db: Database, sql: string): boolean {
 
 type OnServer = Omit<Extract<Place, { store: 'postgres' }>, 'store'>
 
-/** Makes a database with nothing but the schema in it, and answers its address. */
+/** Makes a database with only the schema in it, and answers its address. */
 async function makeDatabase(server: string): Promise<{ url: string; remove: () => Promise<void> }> {
   const name = `life_${randomUUID().replaceAll('-', '')}`
   await connected(server, (client) => copyTemplate(name, (sql) => client.query(sql)))
   const url = new URL(server)
   url.pathname = `/${name}`
-  // What a killed process has left of its sessions is in nobody's way.
+  // The sessions that a killed process has left do not matter.
   const remove = () => connected(server, (client) => client.query(`drop database ${name} with (force)`))
   return { url: url.href, remove: async () => void (await remove()) }
 }
@@ -138,13 +138,13 @@ const onPostgres = ({ server, url }: OnServer): Access => ({
     connected(url, async (client) => {
       await client.query('begin')
       await client.query(`select pg_advisory_xact_lock(${LOCK.all}, 0)`)
-      // Something is written, so that a connection that read before it has an old view of the data.
+      // A write, so that a connection that read before it has an old view of the data.
       await client.query('update partners set updated_at = updated_at + 1 - 1')
       let isDone = false
       const answer = work().finally(() => {
         isDone = true
       })
-      // What is refused without a write waits for nobody.
+      // A call that is refused without a write waits for nobody.
       while (!isDone && (await client.query(WAITING)).rowCount === 0);
       await client.query('commit')
       return answer
@@ -171,7 +171,7 @@ async function connected<T>(url: string, work: (client: pg.Client) => Promise<T>
   }
 }
 
-/** What breaks a rule and is taken by the database. Each is tried and taken back. */
+/** Forbidden writes that the database accepts. Each is tried and rolled back. */
 async function takenByServer(client: pg.Client): Promise<string[]> {
   const taken: string[] = []
   const attempts = [...CHANGES]
@@ -185,7 +185,7 @@ async function copyOnServer(client: pg.Client, { table, differs }: Copy): Promis
     'select column_name as name from information_schema.columns where table_schema = $1 and table_name = $2',
     [SCHEMA, table],
   )
-  // What the store makes itself has to be left out.
+  // Columns that the store fills itself have to be left out.
   const columns = rows.map(({ name }) => name).filter((name) => differs[name] !== MADE)
   const values = columns.map((name) => {
     const value = differs[name] ?? name
@@ -194,7 +194,7 @@ async function copyOnServer(client: pg.Client, { table, differs }: Copy): Promis
   return `insert into ${table} (${columns}) select ${values.map(String)} ${sourceOf(table)}`
 }
 
-/** A statement that finds no row proves nothing, and is not taken. One that is wrong itself throws. */
+/** A statement that finds no row proves nothing, and does not count. An invalid one throws. */
 async function isTakenByServer(client: pg.Client, sql: string): Promise<boolean> {
   await client.query('begin')
   try {
@@ -207,12 +207,12 @@ async function isTakenByServer(client: pg.Client, sql: string): Promise<boolean>
   }
 }
 
-// What the commands do: copies of the data and the way back, and what an operator and a clerk of finance meet.
+// The commands of an operator and of a clerk of finance, with backups of the data and the way back.
 
-/** What the commands are told: what --db names, and by which clock. */
+/** The inputs of the commands: the value of --db, and the clock. */
 type Keeper = { address: string; machine: Machine }
 
-/** Runs a command line in this process. The commands are loaded when they are needed first: few lives need them. */
+/** Runs a command line in this process. The commands are loaded on first use: few lives need them. */
 async function command(
   argv: readonly string[],
   machine: Machine,
@@ -226,7 +226,7 @@ async function done(argv: readonly string[], machine: Machine): Promise<void> {
   if (code !== 0) throw new Error(`tranche ${argv.join(' ')} exits ${code}: ${err}`)
 }
 
-/** One for each place; a file keeps it beside itself, so that another process finds it too. */
+/** A backup for each place; a file's is beside it, so that another process finds it too. */
 function backupOf({ address }: Keeper): string {
   if (!address.includes('://')) return `${address}.backup`
   return join(process.env.TMPDIR ?? '/tmp', `${new URL(address).pathname.slice(1)}.backup`)
@@ -235,11 +235,11 @@ function backupOf({ address }: Keeper): string {
 export const backUp = (keeper: Keeper): Promise<void> =>
   done(['--db', keeper.address, 'backup', backupOf(keeper), '--force'], keeper.machine)
 
-/** Puts the backup in place. Nothing has the data open. */
+/** Restores the backup. Nothing has the data open. */
 export const restore = (keeper: Keeper): Promise<void> =>
   done(['--db', keeper.address, 'restore', backupOf(keeper), '--force'], keeper.machine)
 
-/** While the program has it open, like its end. */
+/** Freezes while the program has the data open, and so does resume. */
 export const freeze = (keeper: Keeper): Promise<void> =>
   done(['--db', keeper.address, 'freeze', '--reason', 'to look'], keeper.machine)
 
@@ -265,7 +265,7 @@ export async function recordPurchase(
 
 const LOWERED = /have lowered the volume of (\S+) by (\S+) USD/
 
-/** Credits a cent of a partner's month, in a copy of the data, and answers what the clerk is told. */
+/** Credits a cent of a partner's month, in a copy of the data, and answers the clerk's warning. */
 export async function credit(
   { address, machine }: Keeper,
   { slug, month }: { slug: string; month: string },

@@ -1,4 +1,4 @@
-// All that the program has on record, line by line, read through the store.
+// The whole record of the program, line by line, read through the store.
 
 import { AsyncLocalStorage } from 'node:async_hooks'
 import type { ReportKind } from '../../../src/billing/columns.ts'
@@ -111,7 +111,7 @@ async function readExecutions(store: Store, lines: Lines): Promise<void> {
   for (const one of await store.listExecutions({ ...EVERYBODY, status: null, stuck: false }, ALL)) {
     const { tenant, executionId, amount, createdAt, status, deliveredCount } = one
     const lease = line(deliveredCount, isoOrNull(one.leaseExpiresAt), isoOrNull(one.cancelledAt))
-    // What is open has neither a trade nor an adjustment.
+    // An open execution has neither a trade nor an adjustment.
     const isOpen = status === 'pending' || status === 'sent'
     const found = isOpen ? null : await store.findExecution(executionId)
     const trade = found?.trade
@@ -143,7 +143,7 @@ export async function exportText(
   return textOf(store, await store.fixPeriod(periodOf(month), null), report)
 }
 
-/** The same of a period that is fixed already. */
+/** An export of a period that is fixed already. */
 export async function textOf(store: Store, period: FixedPeriod, report: ReportKind): Promise<string> {
   const filter = { slug: null, environment: null }
   const { columns, pages } = EXPORTS[report]
@@ -154,16 +154,16 @@ export async function textOf(store: Store, period: FixedPeriod, report: ReportKi
   return text
 }
 
-// Random bytes of a seed that are the same for the same deed, whatever is done beside it and in whatever order: two
-// stores that are asked the same make the same ids.
+// Random bytes of a seed that are equal for equal deeds, whatever runs beside them and in whatever order: two stores
+// with the same calls make the same ids.
 
 type Strands = {
   bytes: Chance['bytes']
-  /** What is done inside the answer draws from a chance of its own: that of this place in the order of asking. */
+  /** Work inside the answer draws from a generator of its own, which depends on the order of calls here. */
   strand: () => <T>(work: () => T) => T
 }
 
-/** Odd, so that no two strands of a seed are the same one. */
+/** Odd, so that no two strands of a seed are equal. */
 const STEP = 0x9e3779b1
 
 export function createStrands(seed: number): Strands {
@@ -180,11 +180,11 @@ export function createStrands(seed: number): Strands {
   }
 }
 
-// What the data of every store have to refuse, whatever the program does.
+// Writes that the data of every store have to refuse, whatever the program does.
 
 /** An id that a store makes itself, when it is left out. */
 export const MADE = Symbol('made by the store')
-/** An id of an execution that no other has. */
+/** A new id of an execution. */
 export const NEW_EXECUTION_ID = Symbol('a new id of an execution')
 
 /** An execution of the same tenant that has no trade. */
@@ -194,7 +194,7 @@ const ANOTHER =
 export type Copy = {
   what: string
   table: string
-  /** What differs in the copy: SQL, or what the store says. */
+  /** The columns that differ in the copy: SQL, or an id that the store makes. */
   differs: Record<string, string | typeof MADE | typeof NEW_EXECUTION_ID>
 }
 
@@ -209,7 +209,7 @@ export const COPIES: Copy[] = [
   { what: 'a report kept twice', table: 'late_reports', differs: { report_id: MADE } },
 ]
 
-/** The rows that are worth copying. */
+/** The rows to copy. */
 export const sourceOf = (table: string): string =>
   `from ${table} ${table === 'windows' ? 'where closed_at is null' : ''} limit 1`
 

@@ -1,5 +1,5 @@
-// The program itself, all of it but sockets and processes: the store on a real file, the API, the scheduler, the
-// wake-ups and what an operator does, under a clock and a chance that the simulation holds.
+// The program itself, except its sockets and processes: the store on a real file, the API, the scheduler, the wake-ups
+// and an operator's deeds, with the simulation's clock and random numbers.
 
 import { type Instant, plus } from '../../../src/core/time.ts'
 import { createApp } from '../../../src/http/app.ts'
@@ -13,10 +13,10 @@ import { type Access, backUp, credit, freeze, recordPurchase, restore, resume } 
 import { createStrands, exportText, readRecord } from './record.ts'
 
 type System = {
-  /** Another one after a restore. */
+  /** Another store after a restore. */
   store: () => Store
   perform: (deed: Deed) => Promise<Seen>
-  /** The secrets of the keys, by label: for a process that goes on where this one ended. */
+  /** The secrets of the keys, by label: for the process that continues after this one. */
   secrets: Map<string, { keyId: string; secret: string }>
   close: () => Promise<void>
 }
@@ -28,7 +28,7 @@ type SystemOptions = {
   secrets?: System['secrets']
 }
 
-/** What the parts of the system share. */
+/** The shared parts of the system. */
 export type Parts = Pick<System, 'secrets'> & {
   store: Store
   machine: Machine
@@ -36,7 +36,7 @@ export type Parts = Pick<System, 'secrets'> & {
   call: (request: ApiRequest) => Promise<Answered>
 }
 
-/** What becomes of a test: its receiver answers. */
+/** The receiver of a test: it answers. */
 const takes = async () => ({ statusCode: 204, reason: null, durationMs: 5 })
 
 async function openSystem(options: SystemOptions): Promise<System> {
@@ -84,7 +84,7 @@ async function openSystem(options: SystemOptions): Promise<System> {
         return { do: 'clock' }
       case 'call': {
         const pages = await callPages(call, deed)
-        // Only what was refused is kept.
+        // Only refused reports are stored.
         const isRefused = pages.some(({ status }) => status >= 400)
         return { do: 'call', pages, news: isRefused ? await readNews() : NO_NEWS }
       }
@@ -103,7 +103,7 @@ async function openSystem(options: SystemOptions): Promise<System> {
           return { do: 'lever', refused, fired: await firedAfter(store, before) }
         }
         const refused = await pull(parts, deed)
-        // What is deleted gives its numbers free.
+        // Deleted rows free their numbers.
         if (deed.lever === 'reset') opened = { ...opened, readNews: await createNewsReader(store) }
         return { do: 'lever', refused, fired: [] }
       }
@@ -128,7 +128,7 @@ async function openSystem(options: SystemOptions): Promise<System> {
     }
   }
 
-  /** At the same moment, or one after the other when their order is known. */
+  /** Simultaneously, or one after the other when their order is known. */
   async function callTogether({ calls, order }: Extract<Deed, { do: 'together' }>): Promise<Answered[]> {
     const ready = calls.map((request) => {
       const own = strand()
@@ -151,7 +151,7 @@ async function openSystem(options: SystemOptions): Promise<System> {
   }
 }
 
-/** One answer, or those of all pages of a listing. */
+/** A single answer, or those of all pages of a listing. */
 async function callPages(call: Parts['call'], request: ApiRequest): Promise<Answered[]> {
   const pages = [await call(request)]
   for (let last = pages[0]; request.pages; ) {
@@ -163,11 +163,11 @@ async function callPages(call: Parts['call'], request: ApiRequest): Promise<Answ
   return pages
 }
 
-// Where the program runs: in this process, or in one that can be killed.
+// The process of the program: this one, or one that can be killed.
 
 export type Host = {
   perform: (deed: Deed) => Promise<Seen>
-  /** The first thing that `check` finds, or null. */
+  /** The first finding of `check`, or null. */
   firstFault: () => Promise<string | null>
   record: () => Promise<Lines>
   /** The first breach of a rule that the data themselves do not refuse, or null. */

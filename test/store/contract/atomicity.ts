@@ -1,4 +1,4 @@
-// A refused or broken write leaves nothing behind, and what there is once stays so whatever a decision returns.
+// A refused or broken write leaves nothing behind, and unique records stay unique whatever a decision returns.
 
 import assert from 'node:assert/strict'
 import { confirm } from '../../../src/core/confirmation.ts'
@@ -31,7 +31,7 @@ const stop = () => {
   throw STOP
 }
 
-/** Everything a partner, an operator or the scheduler could see. */
+/** Everything visible to a partner, an operator or the scheduler. */
 const everything = async (store: Store, { acme }: World) => ({
   executions: await allExecutions(store),
   plans: await allPlans(store),
@@ -53,7 +53,7 @@ export const atomicityContract: Contract = {
     const before = await everything(store, world)
     const ids = { executionId, partnerOrderId: 'o1' }
     world.advance(10 * 60_000)
-    // By itself: a poll may pass over what another write has in hand.
+    // Separately: a poll may skip rows that another write has locked.
     const polling = store.deliverDue(acme, 10, stop)
     await Promise.allSettled([polling])
     const methods: [name: string, call: Promise<unknown>][] = [
@@ -180,7 +180,7 @@ export const atomicityContract: Contract = {
   },
 }
 
-// What there is once stays so whatever a decision returns: the store does not lean on the decisions being right.
+// Unique records stay unique whatever a decision returns: the store does not rely on correct decisions.
 
 export const uniquenessContract: Contract = {
   'an order id is recorded once in a tenant': async (world) => {
@@ -234,7 +234,7 @@ export const uniquenessContract: Contract = {
       consentVersion: 'v1',
       consentTimestamp: T0,
     }
-    // Overwritten or refused: either will do.
+    // It may overwrite the user or refuse: either will do.
     await Promise.allSettled([store.changeUser(acme, 'u1', (_, now) => linkUser(null, request, now))])
     assert.equal((await store.listUsers(acme, PAGE)).length, 1)
   },

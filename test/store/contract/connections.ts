@@ -1,5 +1,5 @@
-// Several connections to the same data: what one was answered the others see, a clock in doubt too, and no write
-// comes between.
+// Several connections to the same data: a write answered to one is visible to the others, a clock in doubt too, and no
+// write comes between.
 
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
@@ -24,12 +24,12 @@ import {
   type World,
 } from '../world.ts'
 
-/** What rival.ts is told. The places GO and DONE of `signals` are set to 1, and notified. */
+/** The parameters of rival.ts. The places GO and DONE of `signals` are set to 1, and notified. */
 export type RivalData = { backend: string; place: string; verb: 'raise' | 'lock'; signals: Int32Array }
 export const GO = 0
 export const DONE = 1
 
-/** How long a decision gives the other writer to come between. */
+/** The time that a decision gives the other writer to come between. */
 const CHANCE_MS = 150
 
 /** Starts a thread that has the data open. */
@@ -124,7 +124,7 @@ export const connectionContract: Contract = {
   },
 }
 
-// A clock in doubt: what one pass finds out holds for every process, until it is settled.
+// A clock in doubt: the finding of one pass holds for every process, until it is settled.
 
 export const clockContract: Contract = {
   'a dispute stands until it is settled, for every connection': async (world) => {

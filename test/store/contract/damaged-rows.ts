@@ -1,4 +1,4 @@
-// A row that is not what was stored: the check names it, and no late fill that has changed is accepted.
+// A row that differs from the stored one: the check names it, and no changed late fill is accepted.
 
 import assert from 'node:assert/strict'
 import { usd } from '../../../src/core/money.ts'

@@ -1,4 +1,4 @@
-// Executions are handed out once, in their order, confirmed once, and never spend what they have not reserved.
+// Executions are delivered once, in their order, confirmed once, and never spend more than their reservation.
 
 import assert from 'node:assert/strict'
 import { cancelByHand, deliver, LEASE_AHEAD_MAX_MS, LEASE_MS } from '../../../src/core/execution.ts'
@@ -58,7 +58,7 @@ export const executionContract: Contract = {
         })),
       ),
     )
-    // In which order they have their turn is the store's affair.
+    // The store decides the order of their turns.
     polls.sort((a, b) => b.remaining - a.remaining)
     assert.deepEqual(
       polls.map(({ executions, remaining }) => [executions.length, remaining]),
@@ -173,7 +173,7 @@ export const executionContract: Contract = {
   },
 }
 
-// What a poll is handed, in which order, and how an operator ends what nobody confirms.
+// The contents and the order of a poll, and how an operator ends an execution that nobody confirms.
 
 const idsOf = (rows: { executionId: string }[]) => rows.map(({ executionId }) => executionId)
 

@@ -1,5 +1,5 @@
-// A frozen database: nothing fires and nothing is delivered, purchases are recorded, what stops is taken and what
-// starts is refused, and only a resume ends it. One that has moved takes no write at all.
+// A frozen database: nothing fires and nothing is delivered, purchases are recorded, stops are accepted and starts
+// refused, and only a resume ends it. A moved database accepts no write at all.
 
 import assert from 'node:assert/strict'
 import { cancelByHand, LEASE_MS } from '../../../src/core/execution.ts'
@@ -55,7 +55,7 @@ export const frozenContract: Contract = {
     const planIds = (await allPlans(store)).map(({ planId }) => planId)
     await assert.rejects(store.changeDuePlans(1, planIds, await decided(world)), FROZEN)
     assert.deepEqual([await allExecutions(store), await allPlans(store)], before)
-    // What would fire can be looked at.
+    // The tranches that would fire can be previewed.
     assert.equal(await countDuePlans(store), 1)
     await store.previewDuePlans(planIds, await decided(world))
     assert.deepEqual([await allExecutions(store), await allPlans(store)], before)
@@ -170,7 +170,7 @@ export const frozenContract: Contract = {
     const [finding, ...more] = (await store.findWarnings()).filter(({ kind }) => kind === 'database_frozen')
     assert.deepEqual([finding?.severity, more], ['page', []])
     advance(3 * DAY_MS)
-    // The first reason stays.
+    // The first reason is not replaced.
     assert.deepEqual(await store.freeze({ by: 'other', reason: 'another' }, FREEZE), { frozen, isNew: false })
     const entry = { ...AUDIT, action: 'database.resume' }
     const other = await connect()
@@ -187,7 +187,7 @@ export const frozenContract: Contract = {
       ],
     )
     assert.equal(await store.readFrozen(), null)
-    // The days that it was frozen are over: their budgets are not made up for.
+    // The days in the freeze are over: their budgets are not spent later.
     const { windowsRolled, executionsCreated } = await tick(world, '60000')
     assert.deepEqual([windowsRolled, executionsCreated], [1, 1])
     assert.equal((await poll(store, acme)).length, 2)

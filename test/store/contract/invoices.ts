@@ -1,4 +1,4 @@
-// Invoices and credit notes: numbers without a gap, each given once, whoever asks how often, and kept as they were.
+// Invoices and credit notes: numbers without a gap, each given once however often it is requested, and never changed.
 
 import assert from 'node:assert/strict'
 import { creditOf, type Issued, type Series } from '../../../src/core/invoice.ts'
@@ -128,7 +128,7 @@ export const invoiceContract: Contract = {
       [first.issued, ...later].map(({ number, issuedAt }) => [number, issuedAt]),
       ['R-007', 'R-008', 'R-009', 'X-1'].map((number) => [number, dated]),
     )
-    // Another series has an order of its own, and the audit log says when it was done.
+    // Another series has an order of its own, and the audit log has the time of issue.
     advance(DAY_MS)
     assert.equal((await issue(store, 'acme', '2026-02', { ...OTHER, prefix: 'Y-' })).issued.issuedAt, now())
     assert.deepEqual(
@@ -190,7 +190,7 @@ export const invoiceContract: Contract = {
         ['R-008', '1.00', 'too much'],
       ] as const)
         assert.equal((await credit(store, number, amount, reason)).net, usd(amount))
-      // One that has given back all is named as well, rather than that nothing is left.
+      // A full credit note is named in the refusal of another one, rather than that nothing is left.
       const all = await credit(store, 'R-008', '99.00')
       await assert.rejects(credit(store, 'R-008', '99.00'), refusal(all, '99.00'))
       const answers = await Promise.allSettled(
@@ -232,13 +232,13 @@ export const invoiceContract: Contract = {
       ...amounts,
     }
     const credit = { ...kept, number: 'R-011', partnerSlug: 'acme', month: '2026-01', corrects: 'R-007' }
-    // While it is frozen as well: that is when it is done.
+    // In a frozen database as well: that is when it is done.
     await store.freeze({ by: 'ops', reason: 'restored' }, AUDIT)
     const keep = (of: Issued, position: number) => store.keepIssued({ ...of, series: 'R-', position })
     assert.deepEqual([await keep(credit, 11), await keep(kept, 9)], [true, true])
     assert.deepEqual([await store.findInvoice('R-009'), await store.findInvoice('R-011')], [kept, credit])
     for (const [of, position] of [
-      // Twice; another number in its place; its month has one; a partner that is not there.
+      // Twice; another number in its place; a month that has one; a missing partner.
       [kept, 9],
       [{ ...kept, number: 'R-0009', month: '2026-03' }, 9],
       [{ ...kept, number: 'R-010' }, 10],

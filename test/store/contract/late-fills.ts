@@ -1,5 +1,4 @@
-// Reports that were refused and kept, and adjustments: what an operator decides counts once, and each is on its
-// trade.
+// Stored reports that were refused, and adjustments: an operator's decision counts once, and each is on its trade.
 
 import assert from 'node:assert/strict'
 import { LATE_FILLS_MAX } from '../../../src/core/confirmation.ts'
@@ -36,7 +35,7 @@ const lateFills = async ({ store }: World) =>
     late.acceptedAt !== null,
   ])
 
-/** An execution that was cancelled while it was out, and three reports on it: two of one order. */
+/** An execution that was cancelled while it was open, and three reports on it: two of one order. */
 async function withLateFills(world: World): Promise<{ executionId: string; reportIds: number[] }> {
   const { store, acme } = world
   const { executionId } = await firstTranche(world)
@@ -266,7 +265,7 @@ export const lateFillContract: Contract = {
   },
 }
 
-// The adjustments of a month, each with the trade that it corrects, and what those made of late fills carry along.
+// The adjustments of a month, each with the trade that it corrects, and the details of accepted late fills.
 
 const whole = (month: string): FixedPeriod => ({ ...periodOf(month), final: true })
 const JANUARY = whole('2026-01')
@@ -368,7 +367,7 @@ export const adjustmentContract: Contract = {
     )
     const [line] = await store.readAdjustmentLines(JANUARY, EVERYBODY, page)
     assert.deepEqual([line?.adjustment.fill, line?.original.receivedAt], [fill, receivedAt])
-    // Its order is held like that of a trade.
+    // Its order is taken like that of a trade.
     await link(store, acme, 'u2')
     await sendPlan(store, acme, { partnerUserId: 'u2', partnerPlanId: 'p2' })
     await tick(world, '60000')

@@ -1,4 +1,4 @@
-// What monitoring counts and what is known at a glance, and what the check finds: every rule of the ledger.
+// Monitoring: its counts, its vitals, and the findings of the check for every rule of the ledger.
 
 import assert from 'node:assert/strict'
 import {
@@ -39,7 +39,7 @@ const kindsOf = (found: { kind: string }[]) => [...new Set(found.map(({ kind }) 
 type Recorded = Extract<Confirmation, { kind: 'recorded' }>
 const amount = (text: string): Usd => usd(text)
 
-/** What is wrong after a confirmation of 10 dollars that `wrong` has made something else of. */
+/** The faults after a confirmation of 10 dollars that `wrong` has changed. */
 const afterConfirming = async (world: World, wrong: (made: Recorded) => Recorded): Promise<string[]> => {
   const { store, acme } = world
   const { executionId } = await firstTranche(world)
@@ -71,7 +71,7 @@ const WRONG_CONFIRMATIONS: [kind: string, wrong: (made: Recorded) => Recorded][]
   ['execution_trade', (made) => ({ ...made, execution: { ...made.execution, status: 'failed' } })],
 ]
 
-/** So many executions of a live plan each, fired at a price of 60,000 and handed out. */
+/** A delivered execution of each of so many live plans, fired at a price of 60,000. */
 async function liveOut(world: World, plans: number): Promise<string[]> {
   const { store, acmeLive } = world
   await link(store, acmeLive)
@@ -355,7 +355,7 @@ export const monitoringContract: Contract = {
   },
 }
 
-// What is known at a glance, and what of it every process can read: prices, feeds, polls, orders.
+// The vitals, and the part of them that every process can read: prices, feeds, polls, orders.
 
 export const vitalsContract: Contract = {
   'vitals: the newest price, the feed that was asked last and since when it is down': async (world) => {
@@ -374,7 +374,7 @@ export const vitalsContract: Contract = {
     assert.deepEqual((await vitals()).feed, { name: 'median', askedAt: priced, down: null })
     const since = await pass('HTTP 500')
     const asked = await pass('HTTP 503')
-    // A price given by hand and a pass without a feed say nothing of the feed.
+    // A manual price and a pass without a feed do not affect the feed.
     await tick(world, '61000')
     const { feed, price: newest } = await vitals()
     assert.deepEqual(feed, { name: 'median', askedAt: asked, down: { since, reason: 'HTTP 503' } })
@@ -439,7 +439,7 @@ export const vitalsContract: Contract = {
     const [next] = await poll(store, acmeLive)
     await fail(next?.executionId ?? '', 'o4')
     assert.deepEqual((await acme())?.orders, { filled: 0, failed: 1, newestFailed: true, ...reasoned })
-    // More than the ledger holds: it cannot be kept.
+    // More than the ledger holds: it cannot be stored.
     const executionId = next?.executionId ?? ''
     await report(store, acmeLive, executionId, filled(usd('92233720369'), 'o5'))
     const lateFills = { kept: 0, oldestAt: null, unkept: 1, firstUnkept: executionId }
@@ -456,7 +456,7 @@ export const vitalsContract: Contract = {
       world.advance(ms)
       return poll(store, acmeLive)
     }
-    // The mark is written beside the poll, on a server over another session.
+    // The mark is written concurrently with the poll, on a server over another session.
     const isMarked = (at: Instant) => until(10_000, 'the mark', async () => (await polledAt()) === at)
     await pollAfter(0)
     await isMarked(T0)
@@ -486,7 +486,7 @@ export const vitalsContract: Contract = {
   },
 }
 
-// What the jobs beside the scheduler came to: the newest of each on each host, for every process.
+// Results of the jobs beside the scheduler: the newest of each on each host, for every process.
 
 const resultsOf = async ({ store }: World) => {
   const { now } = await store.readClock()
@@ -511,7 +511,7 @@ export const resultsContract: Contract = {
     const failed = { ...check, ok: false, endsAt: null, message: '1 error (trade_changed)' }
     await (await world.connect()).noteResult(failed)
     assert.deepEqual(await resultsOf(world), [{ ...failed, at: plus(T0, HOUR_MS), wellAt: T0 }])
-    // What is too long to keep is cut between two characters.
+    // A message that is too long to store is cut between two characters.
     await store.noteResult({ ...failed, message: '\u{1f4b0}'.repeat(1_000) })
     assert.equal((await resultsOf(world))[0]?.message, '\u{1f4b0}'.repeat(300))
   },

@@ -31,7 +31,7 @@ const FEBRUARY = periodOf('2026-02')
 const EVERYBODY = { slug: null, environment: null }
 const whole = (period: typeof JANUARY): FixedPeriod => ({ ...period, final: true })
 
-/** So many users with a plan each, whose first tranche is out and delivered. */
+/** So many users with a plan each, whose first tranche has fired and is delivered. */
 async function delivered({ store, ...world }: World, tenant: Tenant, users: number): Promise<string[]> {
   for (let i = 1; i <= users; i++) {
     await link(store, tenant, `u${i}`)
@@ -255,7 +255,7 @@ export const monthContract: Contract = {
   },
 }
 
-// Months that are final because a later one is: they are neither closed by themselves, nor does anything enter them.
+// Months that are final because a later one is: they are not closed separately, and nothing is added to them.
 
 const final = (period: Period): FixedPeriod => ({ ...period, final: true })
 

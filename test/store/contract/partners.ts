@@ -347,7 +347,7 @@ const SHIPPED = [
   ['scale', 20],
 ]
 
-// The audit log: read in pages, by time, and by whom it is about.
+// The audit log: read in pages, by time, and by partner.
 
 export const auditContract: Contract = {
   'the audit log is read in pages behind a cursor': async ({ store }) => {
@@ -400,7 +400,7 @@ export const auditContract: Contract = {
       made.map(({ action, subject }) => [action, subject]),
       about.map(([action, subject]) => [action, subject]),
     )
-    // Each entry says whom it is about, whoever is asked for.
+    // Each entry names its partner, whichever is requested.
     const all = await store.listAudit(page, { since, until: null, slug: null })
     assert.deepEqual(
       all.filter(({ action }) => action !== AUDIT.action).map(({ partnerSlug }) => partnerSlug),

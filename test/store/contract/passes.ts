@@ -1,4 +1,4 @@
-// Passes: one at a time, what each knows, which plans a page has, and what it leaves behind.
+// Passes: one at a time, the state that each reads, the plans of a page, and the state it leaves.
 
 import assert from 'node:assert/strict'
 import type { ExecutionId } from '../../../src/core/execution.ts'
@@ -37,7 +37,7 @@ export const passContract: Contract = {
     await turn.end()
     const again = await other.takePass()
     assert.ok(again)
-    // It was ended already, and this one is another's.
+    // It was ended already, and the next turn belongs to another one.
     await turn.end()
     assert.equal(await store.takePass(), null)
     await again.end()
@@ -234,7 +234,7 @@ export const passContract: Contract = {
     world.advance(DAY_MS)
     await tick(world, '60000')
     const { plans, unspent } = await store.takeStock(now())
-    // The window in the test environment left more, and is nobody's.
+    // The window in the test environment left more, and does not count.
     assert.deepEqual(
       unspent.map(({ tenant, windows, released }) => [tenant, windows, formatUsd(released)]),
       [[acmeLive, 1, '50.00']],
@@ -246,7 +246,7 @@ export const passContract: Contract = {
   },
 }
 
-// Pages of a pass: at which instant and price a plan is due, what its ids follow, and that a cell of the grid is spent
+// Pages of a pass: at which instant and price a plan is due, the order of its ids, and that a cell of the grid is spent
 // once.
 
 const LEAD_MS = 15 * MINUTE_MS
@@ -378,7 +378,7 @@ export const planPageContract: Contract = {
   },
 }
 
-// Several processes at passes: one runs at a time, each tranche is fired once, and none is left out.
+// Several processes with passes: one runs at a time, each tranche fires once, and none is left out.
 
 /** More than two pages of a pass. */
 const MANY = 600

@@ -1,4 +1,4 @@
-// Purchases that the ledger did not know: booked once for an order, out of what the window of their time has left.
+// Purchases that the ledger did not know: booked once for an order, out of the rest of their time's window.
 
 import assert from 'node:assert/strict'
 import { acceptLate } from '../../../src/core/corrections/late-fill.ts'
@@ -116,7 +116,7 @@ export const purchaseContract: Contract = {
     const { store, acme } = world
     const { executionId, amount } = await firstTranche(world)
     world.advance(40 * DAY_MS)
-    // Told without a time, it is dated by its report.
+    // Reported without a time, it is dated by its report.
     await report(store, acme, executionId, filled(amount))
     const like = { usd: formatUsd(amount), btc: btc('0.0001'), isTwin: false }
     await assert.rejects(book(world, like), { code: 'purchase_twin' })
@@ -140,7 +140,7 @@ export const purchaseContract: Contract = {
       [made.trade.recordedAt, made.trade.report.executedAt, made.trade.report],
       [T0, executedAt, { ...filled(usd('20')), ...made.trade.report, executionPrice: usd('40000') }],
     )
-    // Again, also with less said; and never another purchase under its order.
+    // Repeated, also with fewer details; and never another purchase under its order.
     for (const again of [told, {}, { executedAt }]) {
       const { kind, execution } = await book(world, again)
       assert.deepEqual([kind, execution.executionId], ['known', made.execution.executionId])
@@ -158,7 +158,7 @@ export const purchaseContract: Contract = {
     await assert.rejects(book(world, { tenant: bolt }), problem('plan_not_found'))
     await assert.rejects(book(world, { partnerOrderId: 'ahead', executedAt: plus(T0, 1) }), problem('usage'))
     assert.equal(await audited(world), before + 1)
-    // The order is as taken as that of a trade; that of another environment is another order.
+    // The order is taken, as that of a trade is; one of another environment is another order.
     const refused = await report(store, acme, executionId, filled(usd('10'), 'lost'))
     assert.equal(refused.kind === 'refused' && refused.problem.code, 'order_id_taken')
     await link(store, acmeLive)
@@ -169,7 +169,7 @@ export const purchaseContract: Contract = {
       [activity.volume, activity.partnerFees, activity.executionsFilled, activity.activeUsers],
       [usd('20'), usd('0.10'), 1, 1],
     )
-    // Nobody is ever handed it.
+    // It is never delivered.
     world.advance(DAY_MS)
     assert.ok((await poll(store, acme)).every((one) => one.executionId !== made.execution.executionId))
   },
@@ -180,7 +180,7 @@ export const purchaseContract: Contract = {
     assert.deepEqual(await windowsOf(world), [{ start: 0, amounts: [60, 10, 20, 0, 0], closed: null }])
     const [plan] = await world.store.findPlans('p1')
     assert.equal(plan?.schedule?.fireable, usd('30'))
-    // More than is left is outside the budget, and comes out of what comes back first.
+    // The amount beyond the rest is outside the budget, and is covered first by later refunds.
     await book(world, { partnerOrderId: 'more', usd: '45.005' })
     assert.deepEqual(await windowsOf(world), [{ start: 0, amounts: [60, 10, 50, 15, 0], closed: null }])
     await setUser(world.store, world.acme, 'u1', 'disabled')
@@ -201,7 +201,7 @@ export const purchaseContract: Contract = {
       'it was a unit of its slot',
     )
     assert.equal(after?.schedule?.fireable, usd('40'))
-    // Both units of the slot are out, so the next one comes with the next slot, and spends what it would have.
+    // Both units of the slot are pending, so the next one comes with the next slot, and spends its usual amount.
     assert.equal((await tick(world, '1')).executionsCreated, 0)
     world.setClock(plus(T0, 8 * HOUR_MS))
     await tick(world, '60000')
@@ -219,10 +219,10 @@ export const purchaseContract: Contract = {
       const made = await book(world, { usd: '5', ...told })
       return made.kind === 'booked' && made.schedule ? made.schedule.trancheIndex : null
     }
-    // The key of a tranche that is skipped would never be given again, and it may have a purchase too.
+    // The key of a skipped tranche would never be issued again, and it may have a purchase too.
     assert.equal(await moved({ partnerOrderId: orderOf(3) }), null)
     assert.equal(await moved({ partnerOrderId: orderOf(2) }), null)
-    // One of the past, of another window, of another plan, and one that a window of another time has.
+    // A key of the past, of another window, of another plan, and one that a window of another time has.
     assert.equal(await moved({ partnerOrderId: orderOf(0) }), null)
     assert.equal(await moved({ partnerOrderId: orderOf(1, '2026-01-04T00:00:00.000Z') }), null)
     assert.equal(await moved({ partnerOrderId: orderOf(1).replace('p1', 'p2') }), null)
@@ -265,7 +265,7 @@ export const purchaseContract: Contract = {
       [35, null, 48],
     )
     await sound(world)
-    // Every idempotency key is another one.
+    // Every idempotency key is different.
     const keys = (await allExecutions(world.store)).map((one) => `${one.windowStart} ${one.trancheIndex}`)
     assert.equal(new Set(keys).size, keys.length)
   },
@@ -314,7 +314,7 @@ export const purchaseContract: Contract = {
     const said = { ...filled(usd('12'), 'gone'), executedAt: plus(T0, -1) }
     for (const again of [said, said, { ...said, usdAmount: usd('13') }])
       await store.keepUnknownFill(acme, UNKNOWN, again)
-    // Of somebody else's execution nothing is kept, nor of a purchase that is on record.
+    // A report about somebody else's execution is not stored, nor is one of a recorded purchase.
     await store.keepUnknownFill(bolt, executionId, said)
     await report(store, acme, executionId, filled(usd('10'), 'known'))
     await store.keepUnknownFill(acme, OTHER, filled(usd('10'), 'known'))
@@ -449,7 +449,7 @@ export const purchaseContract: Contract = {
     assert.equal((await report(store, tenant, executionId, filled(usd('90'), 'above'))).kind, 'refused')
     await accept(world, executionId)
     assert.equal(await confirmedAt(), null)
-    // A report that was refused, and is taken when the partner sends it again, is the partner's own.
+    // A refused report that is accepted when the partner resends it counts as the partner's own.
     world.advance(DAY_MS)
     await tick(world, '60000')
     const [early] = (await allExecutions(store)).filter(({ status }) => status === 'pending')

@@ -1,5 +1,5 @@
-// Two hosts at the same moment: neither fails of the other, nothing is lost or doubled, and the ledger is as if one
-// came first.
+// Two hosts at the same moment: neither fails because of the other, nothing is lost or doubled, and the ledger is as if
+// one came first.
 
 import assert from 'node:assert/strict'
 import { setImmediate } from 'node:timers/promises'
@@ -36,10 +36,10 @@ import {
 export type Hosts = { world: World; here: Store; there: Store }
 type Race = (hosts: Hosts, executions: readonly Execution[]) => Promise<void>
 
-/** So many plans, each with one tranche out and delivered, for a race that is run once on all of them. */
+/** The number of plans, each with one delivered tranche, for a race that is run once on all of them. */
 export const PLANS = 12
 
-/** A race of two hosts, after which the ledger must hold. */
+/** A race of two hosts, after which the ledger must be sound. */
 export function race(run: Race, { delivered = true } = {}): Contract[string] {
   return async (world) => {
     const { store, acme } = world
@@ -56,7 +56,7 @@ export const confirmOn = (store: Store, { acme }: World, { executionId, amount }
 
 export const kindsOf = (made: readonly Confirmation[]): string[] => made.map(({ kind }) => kind).sort()
 
-/** The code of what a piece of work was refused for, null when it was not. */
+/** The code of a refusal of some work, null when it was not refused. */
 export async function refusal(work: Promise<unknown>, ...codes: string[]): Promise<string | null> {
   try {
     await work
@@ -86,8 +86,8 @@ export const adjustOn = (store: Store, executionId: string, amount: string, mean
   )
 
 /**
- * Does two things at once: `second` begins when `first` has read what it decides on and has written nothing yet, so
- * that it reads the same unless it waits.
+ * Does two things at once: `second` begins when `first` has read the data of its decision and has written nothing yet,
+ * so that it reads the same data unless it waits.
  */
 export async function during<A, B>(
   first: (meanwhile: () => void) => Promise<A>,
@@ -100,9 +100,9 @@ export async function during<A, B>(
   return [made, await (begun ?? second())]
 }
 
-// Two hosts that do the same thing at the same moment: neither fails of the other, and nothing is lost or doubled.
+// Two hosts that do the same thing at the same moment: neither fails because of the other, nothing is lost or doubled.
 
-/** How often a race is run: the hosts do not always meet. */
+/** The number of runs of a race: the hosts do not always meet. */
 const ROUNDS = 10
 const rounds = Array.from({ length: ROUNDS }, (_, round) => round)
 
@@ -348,8 +348,8 @@ export const raceContract: Contract = {
   },
 }
 
-// Two hosts, and what is done to one execution, order, window or plan at the same moment: the ledger is as if one of
-// them had come first.
+// Two hosts, and simultaneous changes of one execution, order, window or plan: the ledger is as if one of them had come
+// first.
 
 export const executionRaceContract: Contract = {
   'one confirmation that reaches two hosts is recorded once, and replayed once': race(async (hosts, due) => {

@@ -1,4 +1,4 @@
-// Sandboxes: advances exclude each other, nothing of them reaches anybody else, and no idempotency key comes again.
+// Sandboxes: advances exclude each other, none of them affects anybody else, and no idempotency key is issued twice.
 
 import assert from 'node:assert/strict'
 import { type Execution, idempotencyKey, LEASE_MS } from '../../../src/core/execution.ts'
@@ -56,7 +56,7 @@ async function inBusiness(world: World): Promise<Tenant[]> {
   return tenants
 }
 
-/** All that the store has of a tenant. */
+/** All data of a tenant in the store. */
 const allOf = async ({ store }: World, tenant: Tenant) => {
   const { partnerSlug: slug, environment } = tenant
   const page = { after: null, limit: 100 }
@@ -94,7 +94,7 @@ export const sandboxContract: Contract = {
     const other = await begin(bolt)
     await end()
     const again = await begin(acme)
-    // An advance that has failed ends twice, and the next one has perhaps begun in between.
+    // A failed advance ends twice, and the next one has perhaps begun in between.
     await end()
     await assert.rejects(begin(bolt), problem('database_in_use'))
     await other.end()
@@ -171,7 +171,7 @@ export const sandboxContract: Contract = {
     const page = { wakeUpId: advance.wakeUpId, planIds, decisions: decisions(known, 0, machine) }
     const { executionsCreated } = await store.moveSandbox(acme, HOUR_MS, page)
     assert.ok(executionsCreated > 0)
-    // Nor does a pass of the scheduler, which forgets what is old.
+    // Nor does a pass of the scheduler, which deletes old rows.
     await tick(world, '60000')
     await advance.end()
     assert.deepEqual(await claimed(advance.wakeUpId), [['acme', executionsCreated]])
@@ -340,7 +340,7 @@ export const sandboxContract: Contract = {
   },
 }
 
-// The idempotency keys of a sandbox: none comes again, however often its environment is wiped.
+// The idempotency keys of a sandbox: none is issued twice, however often its environment is wiped.
 
 const keyOf = (execution: Execution): string => idempotencyKey(execution, formatInstant)
 
@@ -373,7 +373,7 @@ export const sandboxKeyContract: Contract = {
       const ten = 10 * HOUR_MS
       assert.deepEqual(starts, [0, ten, ten + 1, ten + 2, ten + 3, ten + 4])
       assert.deepEqual([keys.length, new Set(keys).size], [6, 6])
-      // Its grid is that of its start_date, or of the change, as ever.
+      // Its grid is that of its start_date, or of the change, as usual.
       await store.resetSandbox(acme, AUDIT)
       await link(store, acme)
       for (const id of ['p1', 'p2']) await sendPlan(store, acme, { partnerPlanId: id, startDate: T0 })
@@ -416,7 +416,7 @@ export const sandboxKeyContract: Contract = {
       await round([])
       await round(['p1', 'p2'])
       assert.equal(keys.size, 5)
-      // What is older than any window of today is forgotten plan by plan, and remembered as one instant of them all.
+      // Beginnings older than any present window are deleted plan by plan, and remembered as one instant for all.
       await goAhead(world, acme, 30 * DAY_MS)
       await store.resetSandbox(acme, AUDIT)
       await store.resetSandbox(acme, AUDIT)

@@ -1,4 +1,4 @@
-// No method lets a tenant see or change what belongs to another.
+// No method lets a tenant see or change data of another.
 
 import assert from 'node:assert/strict'
 import { usd } from '../../../src/core/money.ts'

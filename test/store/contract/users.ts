@@ -1,4 +1,4 @@
-// Users: every consent is kept, a disable reaches every plan, and an erasure takes what is personal.
+// Users: every consent is stored, a disable reaches every plan, and an erasure removes personal data.
 
 import assert from 'node:assert/strict'
 import { setImmediate } from 'node:timers/promises'
@@ -25,7 +25,7 @@ import {
   type World,
 } from '../world.ts'
 
-/** More than any backend should have to stop in one go. */
+/** More than any backend should have to stop in one transaction. */
 const MANY = 300
 
 const linkWithEmail = ({ store, acme }: World, partnerUserId: string, email: string) =>
@@ -41,7 +41,7 @@ export const userContract: Contract = {
       await link(store, acme, 'u1', version)
       world.advance(MINUTE_MS)
     }
-    // The old version given anew is a consent of its own.
+    // The old version given again is a consent of its own.
     await store.changeUser(acme, 'u1', (seen, now) => {
       const anew = { consentAccepted: true, consentVersion: 'v1', consentTimestamp: now }
       return linkUser(seen, { partnerUserId: 'u1', ...anew }, now)

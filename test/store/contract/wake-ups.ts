@@ -1,4 +1,4 @@
-// Wake-ups: one for each tenant and pass, handed out once, and their outcome entered where it belongs.
+// Wake-ups: one for each tenant and pass, claimed once, with their results entered where they belong.
 
 import assert from 'node:assert/strict'
 import { price } from '../../../src/core/money.ts'
@@ -145,7 +145,7 @@ export const wakeUpContract: Contract = {
     await store.deleteWebhook(acme)
     assert.equal(await enter(), null)
     assert.equal(await store.findWebhook(bolt), null)
-    // What was sent to an earlier registration was sent all the same.
+    // Deliveries to an earlier registration remain listed.
     assert.equal((await store.listDeliveries(acme)).length, 3)
   },
 
@@ -180,7 +180,7 @@ export const wakeUpContract: Contract = {
     })
     assert.equal((await store.listDeliveries(bolt)).length, 1, 'nobody pushes out what another has')
     assert.deepEqual(await store.listDeliveries(acmeLive), [])
-    // What is too old to be listed is not there any more.
+    // Deliveries too old to be listed are deleted.
     await damage(world.place, 'delete from webhook_deliveries where number > 50')
     assert.equal((await store.listDeliveries(acme)).length, 50 - 3)
     assert.deepEqual(await store.findFaults(), [])
