@@ -13,7 +13,7 @@ import {
 import { notFound } from '../core/problem.ts'
 import { DAY_MS } from '../core/time.ts'
 import { FREQUENCIES, WINDOW_MS } from '../core/window.ts'
-import { planJson, planStateJson } from './answer-json.ts'
+import { planJson, planStateJson, tenantJson } from './answer-json.ts'
 import { planAnswer, planStateAnswer, plansAnswer } from './answer-schemas.ts'
 import {
   bool,
@@ -23,10 +23,10 @@ import {
   id,
   idCursors,
   oneOf,
-  PAGE_DEFAULT,
   pageFields,
   pageOf,
   pathId,
+  rowsFor,
 } from './fields.ts'
 import { route } from './route.ts'
 
@@ -94,15 +94,9 @@ export const getPlans = route({
   query: z.object(pageFields('plans', cursors, 'cGxhbiBwbGFuLTE')),
   answer: plansAnswer,
   handle: async ({ store, tenant, query }) => {
-    const size = query.limit ?? PAGE_DEFAULT
-    const plans = await store.readPlans(tenant, { after: query.cursor ?? null, limit: size + 1 })
-    const { page, next_cursor } = pageOf(plans, size, (last) => cursors.write(last.partnerPlanId))
-    return {
-      partner_slug: tenant.partnerSlug,
-      environment: tenant.environment,
-      plans: page.map(planStateJson),
-      next_cursor,
-    }
+    const plans = await store.readPlans(tenant, rowsFor(query))
+    const { page, next_cursor } = pageOf(plans, query, (last) => cursors.write(last.partnerPlanId))
+    return { ...tenantJson(tenant), plans: page.map(planStateJson), next_cursor }
   },
 })
 
