@@ -52,16 +52,9 @@ export function createTurns(callsPerKey: number): (keyId: string) => Turn {
     }
   }
 
-  function known(keyId: string) {
-    const key = keys.get(keyId)
-    if (key) return key
-    const added = { calls: 0, wait: waiting.open() }
-    keys.set(keyId, added)
-    return added
-  }
-
   return (keyId) => {
-    const key = known(keyId)
+    const key = keys.get(keyId) ?? { calls: 0, wait: waiting.open() }
+    keys.set(keyId, key)
     if (key.calls >= callsPerKey) {
       throw new Refusal('too_many_calls', `Too many calls at once: at most ${callsPerKey} for each key.`, {
         'retry-after': '1',
@@ -87,22 +80,18 @@ export function createTurns(callsPerKey: number): (keyId: string) => Turn {
 /** The most that may wait for a tenant's turn: a year of months and their users. */
 const WAITING_MAX = 32
 
-/**
- * Runs `work` after all slow work that the tenant asked for earlier. Throws a Refusal: 429, when too much is waiting.
- */
-export function createOneAtATime(): <T>(tenantId: number, work: () => Promise<T>) => Promise<T> {
+/** Runs `work` after all slow work that the tenant asked for earlier. Throws a Refusal: 429, when too much is waiting. */
+export const createOneAtATime = () =>
+  createLines(WAITING_MAX, `Too many slow calls at once: at most ${WAITING_MAX} wait for their turn.`)
+
+/** Runs `work` at once, unless such work of the tenant is under way. Throws a Refusal: 429. */
+export const createOnlyOne = () => createLines(0, 'A test of this webhook is under way.')
+
+function createLines(waitingMax: number, refusal: string) {
   const lines = new Map<number, { length: number; last: Promise<unknown> }>()
-  return async (tenantId, work) => {
+  return async <T>(tenantId: number, work: () => Promise<T>): Promise<T> => {
     const line = lines.get(tenantId) ?? { length: 0, last: Promise.resolve() }
-    if (line.length > WAITING_MAX) {
-      throw new Refusal(
-        'too_many_calls',
-        `Too many slow calls at once: at most ${WAITING_MAX} wait for their turn.`,
-        {
-          'retry-after': '1',
-        },
-      )
-    }
+    if (line.length > waitingMax) throw new Refusal('too_many_calls', refusal, { 'retry-after': '1' })
     const mine = line.last.then(work)
     line.last = mine.catch(() => {})
     line.length += 1
@@ -112,21 +101,6 @@ export function createOneAtATime(): <T>(tenantId: number, work: () => Promise<T>
     } finally {
       line.length -= 1
       if (line.length === 0) lines.delete(tenantId)
-    }
-  }
-}
-
-/** Runs `work` at once, unless such work of the tenant is under way. Throws a Refusal: 429. */
-export function createOnlyOne(): <T>(tenantId: number, work: () => Promise<T>) => Promise<T> {
-  const working = new Set<number>()
-  return async (tenantId, work) => {
-    if (working.has(tenantId))
-      throw new Refusal('too_many_calls', 'A test of this webhook is under way.', { 'retry-after': '1' })
-    working.add(tenantId)
-    try {
-      return await work()
-    } finally {
-      working.delete(tenantId)
     }
   }
 }
