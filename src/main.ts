@@ -131,10 +131,7 @@ const unwrittenBecause = (error: Error, loss: Loss | null): string =>
 
 // Output into a file: complete, or an error.
 
-/**
- * The stream to print to instead of `usual`, the descriptor's own. For a file, Node's stream counts a partial write, as
- * on a full disk, as complete.
- */
+/** The descriptor's own stream; for a file, where Node's counts a partial write as complete, one that does not. */
 function wholeOutput<S extends NodeJS.WritableStream>(usual: () => S, fd: number): S | Writable {
   return isFile(fd) ? fileOutput(fd) : usual()
 }

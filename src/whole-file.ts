@@ -199,10 +199,7 @@ export function syncFolder(folder: string): void {
 
 const UNSYNCABLE = ['EACCES', 'EPERM', 'EINVAL', 'ENOTSUP', 'EISDIR', 'EBADF']
 
-/**
- * Whether a file that was complete is gone or empty. A folder that is missing or unreadable proves nothing: the service
- * may lack the permission, and another host does not have the folder.
- */
+/** Whether a complete file is gone or empty. A folder that cannot be read, or is another host's, proves nothing. */
 export function isLost(file: string, host: string | null): boolean {
   if (host !== null && host !== hostname()) return false
   try {

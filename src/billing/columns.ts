@@ -161,7 +161,6 @@ export const columnsOf = (names: readonly (keyof typeof KINDS)[]): CsvColumn[] =
 
 // The last row of a report, on request: the totals of its rows.
 
-/** The first cell of that row. No slug, month or instant looks like it. */
 export const TOTAL = 'TOTAL'
 
 type Unit = 'count' | 'dollars' | 'coins'

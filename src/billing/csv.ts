@@ -5,7 +5,6 @@ import type { Problem } from '../core/problem.ts'
 // Written: CRLF, quotes where they are needed, always a header.
 
 export type Cell = string | number | boolean | null
-/** A row by the names of its columns. */
 export type Row<C extends string = string> = Readonly<Record<C, Cell>>
 export type CsvColumn<C extends string = string> = {
   name: C
@@ -20,7 +19,6 @@ export type CsvColumn<C extends string = string> = {
 /** `raw` has no guard against formulas, for programs; `quoted` has all texts in quotes, for spreadsheets. */
 export type Texts = 'guarded' | 'raw' | 'quoted'
 
-/** The columns, with their texts written in another way. */
 export const writtenAs = (columns: readonly CsvColumn[], texts: Texts = 'guarded'): readonly CsvColumn[] =>
   texts === 'guarded'
     ? columns
@@ -35,7 +33,6 @@ export type Delimiter = (typeof DELIMITERS)[keyof typeof DELIMITERS]
 export type CsvForm = { delimiter: Delimiter; decimalComma: boolean; spreadsheetTimes: boolean }
 export const STANDARD: CsvForm = { delimiter: ',', decimalComma: false, spreadsheetTimes: false }
 
-/** The byte order mark by which spreadsheets recognise UTF-8. */
 export const BOM = '\uFEFF'
 
 export const csvHeader = (columns: readonly CsvColumn[], { delimiter } = STANDARD): string =>
@@ -86,7 +83,6 @@ const INSTANT = /^(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)\.\d{3}Z$/
 /** Puts a quote in front of text that a spreadsheet would otherwise compute. */
 const defused = (cell: string): string => (/^[=+\-@\t\r]/.test(cell) ? `'${cell}` : cell)
 
-/** The cell without the quote that keeps a spreadsheet from computing it. */
 export const unguarded = (cell: string): string => (/^'[=+\-@\t\r]/.test(cell) ? cell.slice(1) : cell)
 
 // Reading, piece by piece as the text arrives.
@@ -153,7 +149,6 @@ function createCsvReader({ delimiter, wrong }: CsvReading) {
       throw wrong(begun, state === 'quoted' ? 'a quote is never closed' : 'this is no list of orders')
   }
 
-  /** Handles one character that has a meaning, or begins a cell. */
   function meet(character: string): void {
     if (state === 'quoted') {
       if (character === '"') state = 'closed'

@@ -53,10 +53,7 @@ type Report = {
   columns: readonly CsvColumn[]
   /** Whether the report has a row for each line of a month, so that the number of rows is known before reading. */
   isOfLines: boolean
-  /**
-   * Yields pages, because waiting for each row would take longer than reading it. The rows of a page are made one by
-   * one.
-   */
+  /** In pages, because waiting for each row would take longer than reading it. */
   pages: (scope: ExportScope) => AsyncGenerator<Iterable<Row>>
 }
 
@@ -78,7 +75,6 @@ async function* summaryPages({
     yield [statementJson((await bill(store, tenant, period)).statement)]
 }
 
-/** The sums of each partner over the months. */
 export async function sumsOfPartners({ store, periods, filter }: Reading): Promise<Row<PartnerColumn>[]> {
   const statements: Statement[] = []
   for (const period of periods)
@@ -112,7 +108,6 @@ type AdjustmentScope = Pick<ExportScope, 'period' | 'filter'> & {
   store: Pick<BillingStore, 'readAdjustmentLines'>
 }
 
-/** The adjustments of a period, page by page. */
 export const adjustmentPages = ({
   store,
   period,
@@ -128,9 +123,7 @@ async function* invoicePages(scope: ExportScope): AsyncGenerator<Iterable<Row<In
   for await (const page of issuedPages(scope)) yield rowsOf(page, issuedJson)
 }
 
-/**
- * The invoices and credit notes of a month, page by page; for a running month, those so far. Only live months have any.
- */
+/** The invoices and credit notes of a month, page by page. Only live months have any. */
 export async function* issuedPages({ store, period, filter }: ExportScope): AsyncGenerator<Issued[]> {
   if (filter.environment === 'test') return
   const { start: from, end: before } = periodOf(period.month)
@@ -203,7 +196,6 @@ async function* monthPages(
 
 // The rows of the trades report and of the adjustments report: every column, for a fill, a failure and a correction.
 
-/** A line of a month as a row of its export. */
 export const tradeRow = (line: TradeLine): Row<TradeColumn> =>
   line.entry.kind === 'trade' ? fillRow(line, line.entry) : adjustmentRow(line, line.entry)
 
@@ -226,9 +218,7 @@ function adjustmentRow(
   }
 }
 
-/**
- * A row of the adjustments report: an adjustment beside the fill it corrects, with its reason in a column of its own.
- */
+/** A row of the adjustments report: an adjustment beside the fill it corrects. */
 export function adjustmentLineJson({ adjustment, original, partnerOrderId, ...line }: AdjustmentLine) {
   const fill = 'usdAmount' in original.report ? original.report : null
   return {

@@ -12,7 +12,6 @@ import { type BillingStore, bill } from './statement.ts'
 
 /** In each name, {partner} stands for the slug. */
 export type Accounts = { receivable: string; revenue: string; tax: string }
-/** The names used where the settings give none. */
 export const ACCOUNTS: Accounts = {
   receivable: 'assets:receivable:{partner}',
   revenue: 'revenues:fees',
@@ -24,7 +23,6 @@ type JournalScope = {
   periods: readonly FixedPeriod[]
   filter: TenantFilter
   accounts: Accounts
-  /** The tax of a partner's month. */
   tax: (of: { month: string; slug: string }) => Tax | null
 }
 

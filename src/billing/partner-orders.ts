@@ -6,7 +6,6 @@ import { cut } from '../core/text.ts'
 import { TOTAL } from './columns.ts'
 import { BOM, type CsvForm, type CsvRecord, recordsOf, separatedBy, unguarded } from './csv.ts'
 
-/** The names of the columns; null for one that the file lacks. */
 export type OrderColumns = {
   order: string
   usd: string
@@ -15,7 +14,6 @@ export type OrderColumns = {
   plan: string | null
 }
 
-/** The columns of the trades report. */
 const ORDER_COLUMNS = {
   order: 'partner_order_id',
   usd: 'usd_amount',
@@ -37,7 +35,6 @@ export type OrderRow = {
 }
 
 type Reading = Pick<CsvForm, 'delimiter' | 'decimalComma'> & {
-  /** The name of the file in messages. */
   file: string
   /** The columns named on the command line, which the file must have. */
   columns: Partial<Record<keyof OrderColumns, string>>

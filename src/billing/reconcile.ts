@@ -18,7 +18,6 @@ type ReconcileStore = BillingStore &
 
 type Sums = { trades: number; volume: bigint; btc: bigint; fees: bigint }
 
-/** One month: the sum of its trades, and the differences of the other figures. */
 export type ReconciledMonth = {
   month: string
   final: boolean
@@ -72,11 +71,7 @@ async function reconcileMonth(
   }
 }
 
-/**
- * The findings of `check` that concern trades: a changed row, a trade without its execution, a trade that spent too
- * much without an operator's decision, and a window whose trades do not add up to its spending. They cover the whole
- * ledger, because a row whose time was changed may have left its month.
- */
+/** The findings of `check` that concern trades, in the whole ledger: a changed row may have left its month. */
 const ONE_TO_ONE = [
   'trade_changed',
   'execution_trade',
@@ -140,7 +135,6 @@ async function compare(
   return [...findings, ...wrong.map((fault) => ({ ...fault, subject: place }))]
 }
 
-/** A month before every other. */
 const BEGINNING = '0000-00'
 
 /** The terms that decide a month's charges, read in another way than the statement does. */

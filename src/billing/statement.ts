@@ -47,7 +47,6 @@ export type BillingStore = MonthStore &
   Pick<InvoiceStore, 'findInvoiceOf' | 'listInvoices'> &
   Pick<PartnerStore, 'findPartner' | 'listTenants'>
 
-/** The reads for a statement, of one tenant only. */
 type StatementStore = Pick<BillingStore, 'readActivity' | 'readTerms'>
 
 export type Billed = { statement: Statement; users: (UserLine & { fee: Usd })[] }
@@ -76,7 +75,6 @@ export async function bill(store: StatementStore, tenant: Tenant, period: FixedP
   return { statement, users: users.map((user, i) => ({ ...user, fee: shares[i] ?? ZERO_USD })) }
 }
 
-/** The monthly object of the API, and a row of the summary. */
 export const statementJson = ({ tenant, period, tier, activity, fees, ...rest }: Statement) =>
   ({
     partner_slug: tenant.partnerSlug,
@@ -119,7 +117,6 @@ type Sum = Pick<Activity, 'activeUsers' | 'volume' | 'btc' | 'partnerFees'> &
     fees: Pick<Statement['fees'], 'volumeFee' | 'userFee' | 'total'>
   }
 
-/** The sums of statements, by partner and environment. */
 export function sumsByTenant(statements: Iterable<Statement>): Row<PartnerColumn>[] {
   const sums = new Map<string, Sum>()
   for (const one of statements) {
@@ -180,7 +177,6 @@ export const userLineJson = ({ partnerUserId, ...line }: UserLine & { fee: Usd }
   ...sumsJson(line),
 })
 
-/** The sums over all users of a month. */
 export function totalsJson(users: Billed['users']) {
   const sum = { trades: 0, volume: 0n, btc: 0n, partnerFees: 0n, fee: 0n }
   for (const user of users) {
@@ -218,7 +214,6 @@ const LISTINGS_MAX = 4
 export type Listing = Pick<Billed, 'users'> & { totals: ReturnType<typeof totalsJson> }
 
 export type Listings = {
-  /** The listing that somebody is reading, or null. */
   find: (key: string) => Listing | null
   keep: (key: string, listing: Listing) => void
 }

@@ -6,7 +6,6 @@ import type { Tenant } from './partner.ts'
 import { notFound, Problem } from './problem.ts'
 import { type Instant, monthOf } from './time.ts'
 
-/** What was recorded for a tenant in a month. */
 export type Activity = {
   activeUsers: number
   activePlans: number
@@ -57,7 +56,6 @@ export function feesOf(
   return { volumeFee, userFee, minimumFee, total: sum > minimumFee ? sum : minimumFee }
 }
 
-/** The volume on which a fee is charged. */
 const chargedVolume = (volume: Usd): Usd => (volume > 0n ? volume : ZERO_USD)
 
 /** Computes a statement. Nothing is charged in the test environment, nor for a month before the partner existed. */
@@ -114,7 +112,6 @@ export type Tier = {
   monthlyMinimum: Usd
 }
 
-/** How the tier of a month was chosen: by an override for this partner, or by the volume it bought. */
 type TierSource = 'override' | 'volume'
 
 export const TIER_NAME_MAX = 32
@@ -123,10 +120,7 @@ export const TIER_NAME_PATTERN = new RegExp(`^[a-z0-9][a-z0-9-]{0,${TIER_NAME_MA
 export const NO_TIER = 'none'
 export const RATE_BPS_MAX = 10_000
 
-/**
- * Terms given for a tier. A null month is the present one, a null volume is none; terms left out stay as in the
- * previous version.
- */
+/** A null month is the present one, a null volume is none; terms left out stay as in the previous version. */
 export type TierTerms = Pick<Tier, 'name'> & { fromMonth: string | null; rateBps?: number | undefined } & {
   minVolume?: Usd | null | undefined
 } & { [term in 'perActiveUser' | 'monthlyMinimum']?: Usd | undefined }
@@ -175,7 +169,6 @@ function refuseNoVolumes(versions: readonly Tier[], made: Tier): void {
   throw new Problem('usage', `In ${month} no tier would have a volume: give one of them --min-volume-usd 0.`)
 }
 
-/** The tiers that a volume can choose. */
 const byVolume = (inForce: readonly Tier[]): (Tier & { minVolume: Usd })[] =>
   inForce.filter((tier): tier is Tier & { minVolume: Usd } => tier.minVolume !== null)
 
@@ -204,10 +197,7 @@ export function refuseTierNotInForce(tier: string, firstMonth: string | null, mo
   throw new Problem('tier_not_found', `Tier ${tier} is not in force in ${month}: it begins in ${firstMonth}.`)
 }
 
-/**
- * The month from which the tiers of a new database are in force (sql/0001_start.sql, sql/postgres/0001_start.sql). For
- * months before it they charge nothing.
- */
+/** The month of a new database's tiers (0001_start.sql of each store). For months before it they charge nothing. */
 const FIRST_TIERS = '1970-01'
 
 /**

@@ -31,7 +31,6 @@ const indexOf = (month: string): number => Number(month.slice(0, 4)) * 12 + Numb
 const monthAt = (index: number): string =>
   `${String(Math.floor(index / 12)).padStart(4, '0')}-${String((index % 12) + 1).padStart(2, '0')}`
 
-/** The state of a month at an instant. */
 export type Stage = 'ahead' | 'running' | 'over'
 
 export function stageOf({ start, end }: Pick<Period, 'start' | 'end'>, now: Instant): Stage {

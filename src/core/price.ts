@@ -18,9 +18,7 @@ export const IMPORTED = 'import'
 // Volatility: an exponentially weighted variance of log returns per hour, updated price by price.
 
 export type Volatility = {
-  /** Variance of log returns per hour. */
   variance: number
-  /** How many hours of returns are included. */
   hours: number
   last: { price: Price; at: Instant } | null
 }

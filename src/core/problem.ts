@@ -95,10 +95,8 @@ export function notFound(what: keyof typeof NAMED, name?: string): Problem {
 
 const MISSING = ['ENOENT', 'ENOTDIR']
 
-/** The refusal for a file that does not exist. */
 export const noFile = (file: string): Problem => new Problem('file_not_found', `There is no file ${file}.`)
 
-/** The problem to throw for an error that occurred while reading `file`. */
 export function unreadable(file: string, error: unknown): Problem {
   const { code } = error as { code?: unknown }
   if (MISSING.includes(String(code))) return noFile(file)
@@ -110,7 +108,6 @@ export function unreadable(file: string, error: unknown): Problem {
 
 // Errors of the operating system and of TLS in plain words.
 
-/** By the code of the error. */
 const WORDS: Record<string, string> = {
   ENOENT: 'there is no such file or folder',
   ENOTDIR: 'a part of its path is a file and not a folder',

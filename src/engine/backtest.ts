@@ -50,7 +50,6 @@ export type Windows = {
 /** How windows are cut, if not by the policy, and the period that they lie in. */
 type Asked = { layout?: Layout | null; since?: Instant | undefined; until?: Instant | undefined }
 
-/** Plays a window from every start. Each spends its whole budget. */
 export function backtest(history: History, frequency: Frequency, asked: Asked = {}): Windows {
   const { since, until } = asked
   const windowMs = WINDOW_MS[frequency]
@@ -199,10 +198,7 @@ function scheduleOf(start: Instant, { frequency, layout }: Pick<Windows, 'freque
 type Bars = { firstBar: number; endBar: number }
 type Player = { schedule: Schedule; live: boolean; leadMs: number }
 
-/**
- * Plays a window until `unitsMax` units have fired, with a pass at each bar at which the scheduler would look at the
- * plan.
- */
+/** Plays a window until `unitsMax` units have fired, with a pass at each bar at which the plan is due. */
 function play(history: History, bars: Bars, player: Player & { unitsMax: number }): Fire[] {
   const { live, leadMs, unitsMax } = player
   const { endBar } = bars
@@ -316,7 +312,6 @@ function movingMinimum(value: Float64Array): (bars: Bars) => number {
 
 /** Bars in time order, no two at one instant. */
 export type History = {
-  /** When a price became known. */
   at: Float64Array
   /** The price, in units of 1e-8 dollars. */
   price: BigInt64Array
@@ -325,7 +320,6 @@ export type History = {
   inverse: Float64Array
   /** The volatility that a scheduler knows after the prices up to this one. */
   sigma: Float64Array
-  /** The usual time between two prices. */
   gapMs: number
   /** How early the failsafe begins when a pass comes with every price. */
   leadMs: number
@@ -333,10 +327,7 @@ export type History = {
 
 type Point = { at: Instant; price: Price }
 
-/**
- * Collects prices in batches, in any order; of several at one instant the first counts. The batches are not kept, so
- * that a long history takes little memory.
- */
+/** Collects prices in any order, without keeping the batches; of several at one instant the first counts. */
 export function gatherHistory(): { add: (points: readonly Point[]) => void; history: () => History } {
   let at = new Float64Array(1_024)
   let price = new BigInt64Array(1_024)
@@ -430,9 +421,7 @@ type Starts = { first: Instant; stepMs: number; nth: number }
 
 /** The grid on which windows begin, and mostly their slots too. */
 type Grid = Starts & {
-  /** The points at which windows begin. */
   points: Uint32Array
-  /** The number of points that a window covers. */
   width: number
   /** Whether the slots of all windows begin at points. */
   hasSlots: boolean

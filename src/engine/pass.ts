@@ -107,7 +107,6 @@ export async function rehearsePass({ store, machine, observe }: PassOptions): Pr
   return { at: pass.at, price, leadMs, plansEvaluated: due.length, fired }
 }
 
-/** How many plans a pass at this moment would look at. */
 export async function countDuePlans(store: Pick<Store, 'peekPass' | 'listDuePlans'>): Promise<number> {
   const { at, price, passGapsMs } = await store.peekPass()
   const due = { now: at, livePrice: livePriceOf(price, at), leadMs: failsafeLead(passGapsMs) }
@@ -138,7 +137,6 @@ async function visitPage(planIds: number[], visit: Visit, total: Visited): Promi
   }
 }
 
-/** The decisions of a pass with this price and volatility. */
 export function decisions(pass: Known, leadMs: number, machine: Machine): PlanDecisions {
   const deviation = sigma(pass.volatility)
   return {

@@ -14,10 +14,7 @@ import { fireNext } from './slot-reserve.ts'
 
 /** The longest time between two passes of an advance, which also stops at every instant for which a plan waits. */
 const CADENCE_MS = HOUR_MS
-/**
- * Plans in one transaction. Live calls wait for each transaction, because an advance may run in the service itself, on
- * a partner's request, and most plans at a stop fire.
- */
+/** Plans in one transaction: live calls wait for each, and most plans at a stop fire. */
 export const STOP_PAGE_PLANS = 100
 
 type AdvanceOptions = {
@@ -117,7 +114,6 @@ async function knownAt(store: Store, price: Price | null): Promise<Known> {
 const dueAt = ({ store, tenant, from, pass, leadMs }: Walk, reached: number): Promise<number[]> =>
   store.listSandboxDue(tenant, { now: plus(from, reached), livePrice: pass.price?.price ?? null, leadMs })
 
-/** The distance of the next pass from the start of the advance. */
 async function nextStep(
   { store, tenant, from, leadMs, togetherMs, byMs }: Walk,
   reached: number,

@@ -23,7 +23,6 @@ import {
 } from './fields.ts'
 import { type CallStore, route } from './route.ts'
 
-/** The form of a month. */
 const MONTH_TEXT = { pattern: MONTH_PATTERN.source, maxLength: 7 }
 
 const month = field({ type: 'string', ...MONTH_TEXT }, (input) => {

@@ -38,7 +38,6 @@ import {
 } from './fields.ts'
 import { type CallStore, route } from './route.ts'
 
-/** Where a list of executions continues. */
 const cursors: Cursors<ExecutionPlace> = {
   write: ({ createdAt, executionId }) => `${createdAt} ${executionId}`,
   read: (text) => {
@@ -169,7 +168,6 @@ const confirmBody = z.unknown().transform((input, context): Report => {
   return z.NEVER
 })
 
-/** The fields of every status. */
 const reportFields = {
   ...(fillBody.shape satisfies Record<ReportColumn<keyof Fill>, z.ZodType>),
   ...(noFillBody.shape satisfies Record<ReportColumn<keyof NoFill>, z.ZodType>),

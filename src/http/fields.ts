@@ -50,10 +50,7 @@ export const remark = ({ max }: { max: number }) =>
     typeof input === 'string' ? showable(input, max) : notText,
   )
 
-/**
- * A description of a field for the API: its text, and an example as it is sent. It is kept under a name of our own,
- * because zod drops the examples of fields that it reads through a transform.
- */
+/** A field's text and example for the API, under a name of our own: zod drops the examples of transforms. */
 export const describe = (description: string, example: unknown) => ({ description, [SAMPLE]: example })
 export const SAMPLE = 'x-sample'
 
@@ -162,10 +159,7 @@ function parseText(input: unknown, { max }: { max: number }): string | FieldErro
   return input
 }
 
-/**
- * Control characters become spaces (line breaks and tabs stay), half surrogate pairs become U+FFFD, and text beyond
- * `max` characters is cut, with an ellipsis as the last character.
- */
+/** Controls but line breaks and tabs become spaces, half surrogate pairs U+FFFD; a longer text is cut. */
 const showable = (input: string, max: number): string =>
   cut(input.toWellFormed().replace(CONTROL_BUT_LINES, ' '), max)
 
@@ -217,7 +211,6 @@ export const flag = (description: string, example: boolean) =>
   z.boolean().meta(describeAnswer(description, example))
 export const choice = <const T extends string>(values: readonly T[], description: string, example: T) =>
   z.enum(values).meta(describeAnswer(description, example))
-/** A field that has one value. */
 export const always = <const T extends string | true>(value: T, description: string) =>
   z.literal(value).meta(describeAnswer(description, value))
 
@@ -229,7 +222,6 @@ export const tenantFields = {
 }
 export const partnerUserId = checkedText("The partner's id of the user.", 'user-1', ID_MAX)
 export const partnerPlanId = checkedText("The partner's id of the plan.", 'plan-1', ID_MAX)
-/** The form of an execution's id. */
 export const EXECUTION_ID = { pattern: '^exec_[0-9a-f]{32}$', maxLength: 37 }
 export const executionId = written(
   EXECUTION_ID,
@@ -254,7 +246,6 @@ export const PAGE_MAX = 1_000
 
 /** The longest cursor: the end of a period and an id of four-byte characters, encoded. */
 export const CURSOR_MAX = 1_400
-/** The form of a cursor. */
 const CURSOR = { minLength: 1, maxLength: CURSOR_MAX, pattern: '^[A-Za-z0-9_-]+$' }
 
 const limit = field({ type: 'integer', minimum: 1, maximum: PAGE_MAX }, (input) => {
@@ -271,10 +262,7 @@ const limit = field({ type: 'integer', minimum: 1, maximum: PAGE_MAX }, (input) 
   return value
 })
 
-/**
- * The cursors of a list: a place in it as text, and back; null for text that is not such a place. Every list writes
- * places in a form of its own.
- */
+/** A place in a list as text, and back; null for text that is no such place. */
 export type Cursors<T> = { write: (place: T) => string; read: (text: string) => T | null }
 
 /** The cursors of a list whose places are ids, with a mark, because an id can look like any other place. */

@@ -22,7 +22,6 @@ const meAnswer = z.object({
   environment: tenantFields.environment,
 })
 
-/** The partner and the environment of a key. */
 const getMe = route({
   method: 'GET',
   path: '/partner/v1/me',

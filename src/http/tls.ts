@@ -57,18 +57,13 @@ function dropFollowers(server: Server, event: string, isTls: boolean): void {
 
 // TLS: the certificate, given or generated for a first try, and the ciphers.
 
-/** PEM texts. */
 export type Certificate = { cert: string; key: string }
 /** Plain HTTP, TLS with this certificate, or TLS with one generated for these names. */
 export type Tls = Certificate | { selfSignedFor: readonly string[] } | null
 
-/** How long a generated certificate is valid. */
 const SELF_SIGNED_DAYS = 7
 
-/**
- * The ciphers of TLS 1.3 that OpenSSL offers, and those of TLS 1.2 with forward secrecy and authenticated encryption.
- * Every client that speaks TLS 1.2 today supports one of them.
- */
+/** The ciphers of TLS 1.3, and those of TLS 1.2 with forward secrecy and authenticated encryption. */
 const CIPHERS = [
   'TLS_AES_256_GCM_SHA384',
   'TLS_CHACHA20_POLY1305_SHA256',
@@ -79,7 +74,6 @@ const CIPHERS = [
   ]),
 ]
 
-/** In the form that listhen takes. */
 function certificateOf(tls: NonNullable<Tls>) {
   if ('selfSignedFor' in tls) return { domains: [...tls.selfSignedFor], validityDays: SELF_SIGNED_DAYS }
   return inPem(tls)

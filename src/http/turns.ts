@@ -20,14 +20,12 @@ const TURN_MS = 10
 export type Turn = {
   /** Resolves when the call may be handled, with whether it had to let others go first, in an earlier turn. */
   come: () => Promise<boolean>
-  /** Must be called once the call is answered. */
   leave: () => void
 }
 
 /** Gives each call its turn. Throws a Refusal: 429, when the key already has `callsPerKey` calls. */
 export function createTurns(callsPerKey: number): (keyId: string) => Turn {
   const waiting = createLanes<() => void>()
-  /** Every key that has called. */
   const keys = new Map<string, { calls: number; wait: (go: () => void) => void }>()
   /** When handling must stop in this turn of the event loop; null before its first call. */
   let endsAt: number | null = null
@@ -80,7 +78,7 @@ export function createTurns(callsPerKey: number): (keyId: string) => Turn {
 /** The most that may wait for a tenant's turn: a year of months and their users. */
 const WAITING_MAX = 32
 
-/** Runs `work` after all slow work that the tenant asked for earlier. Throws a Refusal: 429, when too much is waiting. */
+/** Runs `work` after all slow work that the tenant asked for earlier. Throws a Refusal: 429, when too much waits. */
 export const createOneAtATime = () =>
   createLines(WAITING_MAX, `Too many slow calls at once: at most ${WAITING_MAX} wait for their turn.`)
 

@@ -68,10 +68,7 @@ export async function wakePartners(
   }
 }
 
-/**
- * Runs `send` over all items, a limited number at a time. When one throws, the others finish before the error is
- * thrown.
- */
+/** Runs `send` over all items, a limited number at a time; throws the first error when all have finished. */
 export async function inParallel<T>(items: readonly T[], send: (item: T) => Promise<void>): Promise<void> {
   const queue = items.values()
   const errors: unknown[] = []

@@ -8,7 +8,6 @@ import { notFound, Problem } from '../problem.ts'
 import type { Instant } from '../time.ts'
 import { adjustSpent, type Window } from '../window.ts'
 
-/** The total of an execution: dollars spent and coins bought. */
 export type Amounts = { usd: Usd; btc: Btc }
 
 export type Adjustment = Amounts & {
@@ -21,13 +20,10 @@ export type Adjustment = Amounts & {
   reportId: number | null
   /** The order id of a further purchase; null when the adjustment is about the order of the trade. */
   partnerOrderId: string | null
-  /**
-   * The other parts of that late fill's report; null without one, and for one accepted before these parts were stored.
-   */
+  /** The other parts of that late fill's report; null without one, and for one from before they were stored. */
   fill: AdjustmentFill | null
 }
 
-/** The parts of a purchase besides its amounts. */
 export type AdjustmentFill = {
   /** The difference from the order's fee so far; null when the report gives no fee. */
   partnerFee: Usd | null

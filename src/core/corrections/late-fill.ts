@@ -149,7 +149,6 @@ const undecidable = ({ report, reportId }: LateFill, why: string): Problem =>
     `Order ${report.partnerOrderId} ${why}: say with "trade adjust" what the execution comes to in all. If that is on record already, or only a fee differs, end report ${reportId} with "execution dismiss-late".`,
   )
 
-/** The numbers of the undecided late fills. */
 export const waiting = (late: readonly LateFill[]): number[] =>
   late.filter((one) => one.decidedAt === null).map(({ reportId }) => reportId)
 

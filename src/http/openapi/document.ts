@@ -25,10 +25,7 @@ import { OPERATIONS, type Operation } from './route-descriptions.ts'
 
 type Json = { [name: string]: unknown }
 
-/**
- * The whole description. `version` is the program's; the version of the API itself is in its paths. The short one is
- * for people: an operation lists only its own refusals, without those common to all.
- */
+/** `version` is the program's. The short one, for people, leaves out the refusals that all operations share. */
 export function describeApi(version: string, { isShort = false } = {}): Json {
   const paths: Record<string, Json> = {}
   for (const route of ROUTES) {
@@ -366,7 +363,6 @@ const TAGS = [
   { name: 'Sandbox', description: 'The time and the data of a test environment.' },
 ]
 
-/** Taken by every route. */
 const PARAMETERS = [
   {
     name: 'X-Request-Id',

@@ -100,10 +100,7 @@ export const BODY_EXAMPLES: Record<string, Examples> = {
   },
 }
 
-/**
- * The examples of answers that depend on the request, or whose fields belong together: their differences from the
- * fields' examples.
- */
+/** Answers that depend on the request, or whose fields belong together: how they differ from the usual one. */
 const ANSWERS: Record<string, (usual: Json, whole: Json) => Examples> = {
   UserChanged: (usual, whole) => ({
     disabled: { summary: 'After a disable', value: { ...whole, status: 'disabled' } },
@@ -346,7 +343,6 @@ export const REFUSALS = {
 
 export type RefusalCode = keyof typeof REFUSALS
 
-/** The operation's refusal with this code. */
 export function refusalExample(
   code: RefusalCode,
   operationId: string,

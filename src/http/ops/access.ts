@@ -11,7 +11,6 @@ import { networkOf } from '../request.ts'
 export type Door = 'api' | 'ops'
 
 export type Access = {
-  /** Whether the caller may see everything. */
   admits: (event: H3Event, door: Door) => boolean
   hasToken: boolean
 }
@@ -79,10 +78,7 @@ const sha256 = (text: string): Uint8Array => createHash('sha256').update(text).d
 export const WRONG_TOKENS_MAX = 20
 const NETWORKS_MAX = 10_000
 
-/**
- * Counts wrong tokens by their origin, minute by minute. `onMany` is called at most once a minute, however many
- * networks guess: its line must not fill a disk.
- */
+/** Counts wrong tokens by their origin, minute by minute. `onMany` is called at most once a minute. */
 function createWrongTokens(clock: () => Instant, onMany: (() => void) | undefined): (whose: string) => void {
   const wrong = new Map<string, number>()
   let begunAt = clock()
@@ -107,7 +103,6 @@ function createWrongTokens(clock: () => Instant, onMany: (() => void) | undefine
 
 // The paths of operations, and how a call to one is answered.
 
-/** The page and the downloads beside it. */
 export const PAGE_PATHS = ['/ops', '/ops/export'] as const
 export type PagePath = (typeof PAGE_PATHS)[number]
 

@@ -32,9 +32,7 @@ export type Metrics = {
   counting: (store: Store) => Store
   /** Starts counting the work of other processes; otherwise counting starts with the first reading. */
   begin: (store: MonitoringStore) => Promise<void>
-  /**
-   * The exposition text. `store` is null while the database is not open. A failing database does not make it reject.
-   */
+  /** The exposition text, also while the database fails; `store` is null while it is not open. */
   read: (store: Read | null) => Promise<string>
 }
 
@@ -368,7 +366,6 @@ function createPartnerGauges(add: AddGauge) {
 
 type AddGauge = ReturnType<typeof gaugesOf>
 
-/** Adds gauges of this program to a registry. */
 const gaugesOf =
   (registry: Registry) =>
   <L extends string = never>(name: string, help: string, labelNames: L[] = []): Gauge<L> =>
@@ -380,7 +377,6 @@ function setOrDrop(gauge: Gauge, value: number | null | undefined): void {
   else gauge.set(value)
 }
 
-/** Seconds between two instants. */
 const since = (then: Instant, now: Instant): number => Math.max(0, now - then) / SECOND_MS
 
 // The partners that the metrics name: a bounded number, however many there are.
