@@ -65,9 +65,12 @@ export async function compareOrders(
 ): Promise<Comparison> {
   const book = createBook()
   const corrections = none()
-  for (const period of periods)
-    for await (const lines of linesOf(store, tenant, period))
+  for (const period of periods) {
+    const read = (page: { after: TradeLine | null; limit: number }) =>
+      store.readTenantLines(tenant, period, page)
+    for await (const lines of pagesAfter(LINES_PER_READ, read))
       for (const line of lines) enter(book, line, corrections)
+  }
   const last = periods.at(-1)
   if (last)
     for await (const lines of correctionsAfter(store, tenant, last))
@@ -75,9 +78,6 @@ export async function compareOrders(
   for await (const batch of rows) for (const row of batch) enterTheirs(book, row)
   return { corrections, ...resultOf(book) }
 }
-
-const linesOf = (store: AgainstStore, tenant: Tenant, period: FixedPeriod): AsyncGenerator<TradeLine[]> =>
-  pagesAfter(LINES_PER_READ, (page) => store.readTenantLines(tenant, period, page))
 
 const correctionsAfter = (
   store: AgainstStore,
@@ -128,7 +128,7 @@ function createColumns() {
   let room = FIRST_ROOM
   const amounts = Object.fromEntries(COLUMNS.map((name) => [name, new BigInt64Array(room)])) as Record<
     AmountColumn,
-    BigInt64Array
+    BigInt64Array<ArrayBuffer>
   >
   const numbers = {
     flags: new Int32Array(room),
@@ -143,16 +143,9 @@ function createColumns() {
     reach(count: number): void {
       if (count <= room) return
       room *= 2
-      for (const name of COLUMNS) {
-        const wider = new BigInt64Array(room)
-        wider.set(amounts[name])
-        amounts[name] = wider
-      }
-      for (const name of Object.keys(numbers) as (keyof typeof numbers)[]) {
-        const wider = new Int32Array(room)
-        wider.set(numbers[name])
-        numbers[name] = wider
-      }
+      for (const name of COLUMNS) amounts[name] = new BigInt64Array(amounts[name].buffer.transfer(8 * room))
+      for (const name of Object.keys(numbers) as (keyof typeof numbers)[])
+        numbers[name] = new Int32Array(numbers[name].buffer.transfer(4 * room))
     },
     /** Adds an amount, in units for our side and in units of 1e-18 for the file. */
     enter(whose: Whose, of: Amount, at: number, amount: bigint): void {

@@ -171,21 +171,15 @@ const UNITS: Readonly<Record<Unit, { read: (cell: string) => bigint; write: (sum
   coins: { read: btc, write: (sum) => formatBtc(sum as ReturnType<typeof btc>) },
 }
 
-type Totals<C extends string> = {
-  /** Passes the rows on and counts each. */
-  adding: (rows: Iterable<Row<C>>) => Iterable<Row<C>>
-  /** The row of totals: sums where they have a meaning, empty cells elsewhere. */
-  row: () => Row<C>
-}
-
 /** Adds up rows exactly, one by one, without keeping them. */
-export function createTotals<C extends string>(columns: readonly C[]): Totals<C> {
+export function createTotals<C extends string>(columns: readonly C[]) {
   const sums = columns.flatMap((name) => {
     const unit = (UNITS as Readonly<Partial<Record<string, (typeof UNITS)[Unit]>>>)[kindOf(name) ?? '']
     return unit ? [{ name, unit, sum: 0n }] : []
   })
   return {
-    *adding(rows) {
+    /** Passes the rows on and counts each. */
+    *adding(rows: Iterable<Row<C>>): Iterable<Row<C>> {
       for (const row of rows) {
         for (const one of sums) {
           const cell = row[one.name]
@@ -194,7 +188,8 @@ export function createTotals<C extends string>(columns: readonly C[]): Totals<C>
         yield row
       }
     },
-    row() {
+    /** The row of totals: sums where they have a meaning, empty cells elsewhere. */
+    row(): Row<C> {
       const cells = columns.map((name, at) => [name, at === 0 ? TOTAL : null] as const)
       const added = sums.map(({ name, unit, sum }) => [name, unit.write(sum)] as const)
       return Object.fromEntries([...cells, ...added]) as Row<C>

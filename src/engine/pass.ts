@@ -122,13 +122,16 @@ async function visitAll(pages: AsyncIterable<number[]>, visit: Visit): Promise<V
   return total
 }
 
+export function addCounts(total: PassCounts, page: PassCounts): void {
+  total.plansEvaluated += page.plansEvaluated
+  total.executionsCreated += page.executionsCreated
+  total.windowsRolled += page.windowsRolled
+}
+
 /** Visits a page. If one of its plans fails, visits them one by one, so that the others still fire. */
 async function visitPage(planIds: number[], visit: Visit, total: Visited): Promise<void> {
   try {
-    const page = await visit.store.changeDuePlans(visit.passId, planIds, visit.decide)
-    total.plansEvaluated += page.plansEvaluated
-    total.executionsCreated += page.executionsCreated
-    total.windowsRolled += page.windowsRolled
+    addCounts(total, await visit.store.changeDuePlans(visit.passId, planIds, visit.decide))
   } catch (error) {
     if (error instanceof Problem || visit.store.isOutage(error)) throw error
     const [planId, ...others] = planIds

@@ -9,7 +9,7 @@ import { HOUR_MS, type Instant, MINUTE_MS, plus } from '../core/time.ts'
 import { failsafeLead } from '../core/window.ts'
 import type { Machine } from '../machine.ts'
 import type { AuditEntry, Fired, PassCounts, PlanDecisions, Sandbox, Store } from '../store/store.ts'
-import { decisions, type Known } from './pass.ts'
+import { addCounts, decisions, type Known } from './pass.ts'
 import { fireNext } from './slot-reserve.ts'
 
 /** The longest time between two passes of an advance, which also stops at every instant for which a plan waits. */
@@ -139,15 +139,12 @@ async function visit(
     from += length
     return due.slice(from - length, from)
   }
-  add(total, await store.moveSandbox(tenant, byMs, { wakeUpId, planIds: nextPage(), decisions: decide }))
+  addCounts(
+    total,
+    await store.moveSandbox(tenant, byMs, { wakeUpId, planIds: nextPage(), decisions: decide }),
+  )
   for (let page = nextPage(); page.length > 0; page = nextPage())
-    add(total, await store.changeDuePlans(wakeUpId, page, decide))
-}
-
-function add(total: PassCounts, page: PassCounts): void {
-  total.plansEvaluated += page.plansEvaluated
-  total.executionsCreated += page.executionsCreated
-  total.windowsRolled += page.windowsRolled
+    addCounts(total, await store.changeDuePlans(wakeUpId, page, decide))
 }
 
 type FireOptions = Pick<AdvanceOptions, 'store' | 'machine' | 'tenant' | 'price' | 'audit'>
