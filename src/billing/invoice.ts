@@ -290,6 +290,10 @@ export const orderLineJson = ({ changed, ...line }: OrderLine) => ({
 
 type Fact = readonly [label: string, value: string]
 
+/** A fact, or none without a value. */
+const fact = (label: string, value: string | false | null | undefined): Fact[] =>
+  typeof value === 'string' ? [[label, value]] : []
+
 export type Words = {
   title: string
   /** Null while the month can change. */
@@ -335,10 +339,10 @@ function wordsOf(invoice: Invoice): Words {
       { heading: 'To', lines: parties ? partyLines(parties.partner) : [tenant.partnerSlug] },
     ],
     facts: [
-      ...(date === null ? [] : [['Invoice date', date] as const]),
-      ...(due === null ? [] : [['Due date', due] as const]),
+      ...fact('Invoice date', date),
+      ...fact('Due date', due),
       ...renderedIn(invoice),
-      ...(parties?.reference === undefined ? [] : [['Your reference', parties.reference] as const]),
+      ...fact('Your reference', parties?.reference),
       ['Period', `${firstDayOf(statement)} to ${lastDayOf(statement)} (UTC)`],
       ['Tier', `${tier.name}: ${rates(invoice)}`],
       ['Why this tier', printedReason(statement)],
@@ -421,11 +425,9 @@ function volumeLines(invoice: Invoice): Fact[] | null {
   const trades = tradesIn(statement.activity)
   if (trades === 0 && adjusted.count === 0) return null
   return [
-    ...(trades === 0 ? [] : [[`Filled and partly filled trades: ${trades}`, printUsd(fills)] as const]),
-    ...(adjusted.count === 0
-      ? []
-      : [[`Adjustments: ${adjusted.count}`, printUsd(adjusted.printed)] as const]),
-    ...(rest === 0n ? [] : [['Fractions of a cent', printUsd(rest)] as const]),
+    ...fact(`Filled and partly filled trades: ${trades}`, trades > 0 && printUsd(fills)),
+    ...fact(`Adjustments: ${adjusted.count}`, adjusted.count > 0 && printUsd(adjusted.printed)),
+    ...fact('Fractions of a cent', rest !== 0n && printUsd(rest)),
     ['Volume', inCents(volume)],
   ]
 }
@@ -527,7 +529,7 @@ export function creditPage(credit: Issued, invoice: Issued, layout: Layout): str
       ['Date', utcDate(credit.issuedAt)],
       ['Corrects', `Invoice ${invoice.number} of ${utcDate(invoice.issuedAt)}, for ${invoice.month}`],
       ['Why', reason ?? ''],
-      ...(reference === undefined ? [] : [['Your reference', reference] as const]),
+      ...fact('Your reference', reference),
     ],
     fees: [
       ['Correction of the fees', `of ${printUsd(invoice.net)} invoiced`, printUsd(credit.net)],

@@ -4,11 +4,11 @@ import { H3, type H3Event } from 'h3'
 import { createListings } from '../billing/statement.ts'
 import type { KeyFacts } from '../core/key.ts'
 import { Problem } from '../core/problem.ts'
-import { type Instant, SECOND_MS } from '../core/time.ts'
+import { SECOND_MS } from '../core/time.ts'
 import type { Log } from '../log.ts'
 import type { Store } from '../store/store.ts'
 import { type Ignored, ignoredMembers, ignoredParameters, openAnswer, tellIgnored } from './answer-headers.ts'
-import { type Admit, authenticate, createAdmission, createUseNotes, isUseStale } from './auth.ts'
+import { authenticate, createAdmission, createUseNotes, isUseStale } from './auth.ts'
 import { DOCS_PATHS, readDocs, SLASHED, TO_PAGE, wantsPage } from './docs/page.ts'
 import { ERROR_HEADER, errorBody, INTERNAL_ERROR, Refusal, refusalFor } from './error-codes.ts'
 import { getDescription } from './openapi/document.ts'
@@ -59,21 +59,27 @@ export function createApp(options: AppOptions): H3 {
 type Answer = (event: H3Event, routes: readonly Route[], flaw?: Refusal) => Promise<string | Uint8Array>
 
 function addPartnerApi(app: H3, answer: Answer, all: readonly Route[]): void {
-  for (const [path, routes] of Map.groupBy([...all, getDescription], (route) => route.path)) {
-    const isWritten = writtenAs(path)
-    app.all(path, (event) => answer(event, isWritten(event) ? routes : []))
-  }
+  for (const [path, routes] of Map.groupBy([...all, getDescription], (route) => route.path))
+    onPath(app, path, { answer, handle: (event) => answer(event, routes) })
+}
+
+type Handling = { answer: Answer; handle: (event: H3Event) => unknown }
+
+/** Handles calls of a path as it is written; however else the router comes to it, the path is unknown. */
+function onPath(app: H3, path: string, { answer, handle }: Handling): void {
+  const isWritten = writtenAs(path)
+  app.all(path, (event) => (isWritten(event) ? handle(event) : answer(event, [])))
 }
 
 function addOperations(app: H3, answer: Answer, { ops, log, machine }: AppOptions): void {
   for (const path of OPS_PATHS) {
-    const isWritten = writtenAs(path)
-    app.all(path, (event) => {
-      const forOperators = isWritten(event) ? ops?.answer(event, path, 'api') : null
+    const handle = (event: H3Event) => {
+      const forOperators = ops?.answer(event, path, 'api')
       return forOperators
         ? sendOps(event, path, { answer: forOperators, log, uuid: machine.uuid })
         : answer(event, [])
-    })
+    }
+    onPath(app, path, { answer, handle })
   }
 }
 
@@ -92,13 +98,12 @@ function addDocs(app: H3, answer: Answer, { machine }: AppOptions): void {
       return body
     })
   }
-  const isWritten = writtenAs('/')
-  app.all('/', (event) => {
-    if (!isWritten(event) || !wantsPage(event.req.method, event.req.headers.get('accept')))
-      return answer(event, [])
+  const handle = (event: H3Event) => {
+    if (!wantsPage(event.req.method, event.req.headers.get('accept'))) return answer(event, [])
     openAnswer(event, machine.uuid)
     return lead(event, TO_PAGE)
-  })
+  }
+  onPath(app, '/', { answer, handle })
 }
 
 function lead(event: H3Event, to: Record<string, string>): string {
@@ -113,18 +118,10 @@ function setHeaders(event: H3Event, headers: Record<string, string>): void {
 
 const NOT_GET = new Refusal('method_not_allowed', 'Method Not Allowed', { allow: 'GET' })
 
-type Desk = Omit<Services, 'store'> & {
-  store: Store | null
-  note: (line: CallLine, bug: unknown) => void
-  limitRate: (keyId: string, now: Instant) => void
-  takeTurn: (keyId: string) => Turn
-  oneAtATime: ReturnType<typeof createOneAtATime>
-  onlyOne: ReturnType<typeof createOnlyOne>
-  noteUse: (store: Store, caller: KeyFacts) => void
-  admit: Admit
-}
+type Desk = ReturnType<typeof createDesk>
 
-function createDesk(options: AppOptions): Desk {
+/** What the calls of an app share. */
+function createDesk(options: AppOptions) {
   const { store, machine, guard, send, log, ops, rateLimit, callsPerKey = CALLS_PER_KEY_MAX } = options
   const logCall = createCallLog(log)
   const note = (line: CallLine, bug: unknown): void => {
@@ -138,7 +135,7 @@ function createDesk(options: AppOptions): Desk {
     send,
     listings: createListings(),
     note,
-    limitRate: rateLimit === null ? () => {} : createRateLimit(rateLimit),
+    limitRate: rateLimit === null ? null : createRateLimit(rateLimit),
     takeTurn: createTurns(callsPerKey),
     oneAtATime: createOneAtATime(),
     onlyOne: createOnlyOne(),
@@ -199,7 +196,10 @@ async function handleCall(
   const now = desk.machine.clock()
   const authorization = event.req.headers.get('authorization')
   const caller = await authenticate(authorization, { store, admit: desk.admit })
-  const turn = admitInTurn(desk, caller, now, trail)
+  trail.caller = caller
+  desk.limitRate?.(caller.key.keyId, now)
+  const turn = desk.takeTurn(caller.key.keyId)
+  trail.turn = turn
   if (isUseStale(caller, now)) desk.noteUse(store, caller)
   const route = routeFor(event.req.method, routes)
   if (route.keys === 'test' && caller.key.tenant.environment !== 'test')
@@ -231,16 +231,6 @@ async function handleCall(
     setHeader: (name, value) => event.res.headers.set(name, value),
   }
   return done(JSON.stringify(await route.handle(checked as Call<never, never>)))
-}
-
-/** The turn of a caller whose key is valid. Throws what `admit` throws, and a Refusal: 429. */
-function admitInTurn(desk: Desk, caller: KeyFacts, now: Instant, trail: Trail): Turn {
-  desk.admit(caller)
-  trail.caller = caller
-  desk.limitRate(caller.key.keyId, now)
-  const turn = desk.takeTurn(caller.key.keyId)
-  trail.turn = turn
-  return turn
 }
 
 type Outcome = {

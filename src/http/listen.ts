@@ -215,17 +215,9 @@ type Options = ConnectionLimits & {
   onTurnedAway: (reason: string) => void
 }
 
-type Connections = {
-  accept: RequestListener
-  watch: (server: Server) => void
-  /** Ends the idle ones, and the others after their answers. */
-  drain: () => void
-  endAll: () => void
-}
-
 const TURNED_AWAY_EVERY_MS = 60_000
 
-function createConnections(options: Options): Connections {
+function createConnections(options: Options) {
   const { isTls, handle, uuid, stallMs, connectionsMax, connectionsPerAddressMax } = options
   /** The sockets as accepted. Under TLS they are not the ones that speak HTTP. */
   const sockets = new Set<Socket>()
@@ -246,11 +238,8 @@ function createConnections(options: Options): Connections {
     sockets.add(socket)
     if (address !== null) perAddress.set(address, count + 1)
     const peer = peerOf(socket)
-    if (isTls)
-      handshakes.set(
-        peer,
-        setTimeout(() => socket.destroy(), HANDSHAKE_TIMEOUT_MS),
-      )
+    const cutOff = () => socket.destroy()
+    if (isTls) handshakes.set(peer, setTimeout(cutOff, HANDSHAKE_TIMEOUT_MS))
     else speakHttp(socket)
     socket.once('close', () => {
       sockets.delete(socket)
@@ -289,8 +278,10 @@ function createConnections(options: Options): Connections {
   }
 
   return {
-    accept: (request, response) => connections.get(request.socket)?.take(request, response),
-    watch(server) {
+    accept(request: IncomingMessage, response: ServerResponse): void {
+      connections.get(request.socket)?.take(request, response)
+    },
+    watch(server: Server): void {
       server.maxConnections = connectionsMax
       server.timeout = stallMs
       const stalls = setInterval(createStallCheck(connections), stallMs).unref()
@@ -308,13 +299,14 @@ function createConnections(options: Options): Connections {
         else connection.breakOff(FLAWS[error.code ?? ''] ?? 'bad_request')
       })
     },
-    drain() {
+    /** Ends the idle ones, and the others after their answers. */
+    drain(): void {
       isDraining = true
       for (const connection of connections.values()) connection.drain()
       const established = new Set([...connections.keys()].map(peerOf))
       for (const socket of sockets) if (!established.has(peerOf(socket))) socket.destroy()
     },
-    endAll() {
+    endAll(): void {
       for (const socket of sockets) socket.destroy()
     },
   }

@@ -4,17 +4,10 @@
 
 import { constants } from 'node:crypto'
 import type { RequestListener, Server } from 'node:http'
-import type { Server as TlsServer } from 'node:https'
 import type { SecureContextOptions } from 'node:tls'
 
-type OpenServer = {
-  server: Server | TlsServer
-  /** The server's certificate, as PEM; null without TLS. */
-  cert: string | null
-}
-
-/** A server with `handle` that does not listen yet. */
-export async function makeServer(handle: RequestListener, tls: Tls): Promise<OpenServer> {
+/** A server with `handle` that does not listen yet, and its certificate, as PEM; null without TLS. */
+export async function makeServer(handle: RequestListener, tls: Tls) {
   const { listen } = await import('listhen')
   const { server, https } = await listen(handle, {
     // listhen cannot make a server without opening it, and an error at that moment would end the process. A free port

@@ -109,12 +109,11 @@ export const postTest = route({
 // to.
 
 const notUrl = new FieldError('url_parsing', 'Input should be a valid URL')
+const tooLong = new FieldError('url_too_long', `URL should have at most ${WEBHOOK_URL_MAX} characters`)
 
 function parseUrl(input: unknown): string | FieldError {
   if (typeof input !== 'string') return notText
-  if (input.length > WEBHOOK_URL_MAX) {
-    return new FieldError('url_too_long', `URL should have at most ${WEBHOOK_URL_MAX} characters`)
-  }
+  if (input.length > WEBHOOK_URL_MAX) return tooLong
   // A URL parser drops some of these and keeps others; an operator's terminal would obey them.
   if (UNPRINTABLE.test(input)) return notUrl
   const url = URL.parse(input)
@@ -122,9 +121,7 @@ function parseUrl(input: unknown): string | FieldError {
   if (url.protocol !== 'https:') return new FieldError('url_scheme', "URL scheme should be 'https'")
   // A URL parser reads these as other addresses than they seem to be, and nothing listens on port 0.
   if (!WELL_FORMED.test(input) || url.port === '0') return notUrl
-  if (url.href.length > WEBHOOK_URL_MAX) {
-    return new FieldError('url_too_long', `URL should have at most ${WEBHOOK_URL_MAX} characters`)
-  }
+  if (url.href.length > WEBHOOK_URL_MAX) return tooLong
   // An empty user name is gone after parsing.
   if (url.username !== '' || url.password !== '' || /^[^/]*\/\/[^/?#]*@/.test(input)) {
     return new FieldError('value_error', 'Value error, URL must not carry a user name or password')

@@ -14,6 +14,11 @@ type Json = { [name: string]: unknown }
 export type Examples = Record<string, { summary: string; value: unknown }>
 
 const USER = 'user-1'
+const CONSENT = {
+  consent_accepted: true,
+  consent_version: '2026-01',
+  consent_timestamp: '2026-01-05T09:30:00Z',
+}
 const PLAN = { partner_user_id: USER, partner_plan_id: 'plan-1', amount_usd: '60.00', frequency: 'daily' }
 const BOUGHT = { btc_amount: '0.00015564', execution_price: '64250.50', partner_fee_usd: '0.05' }
 
@@ -26,20 +31,12 @@ export const BODY_EXAMPLES: Record<string, Examples> = {
         partner_user_id: USER,
         email: 'user@example.com',
         auth_provider: 'apple',
-        consent_accepted: true,
-        consent_version: '2026-01',
-        consent_timestamp: '2026-01-05T09:30:00Z',
+        ...CONSENT,
       },
     },
     clear: {
       summary: 'Send the user again, without an address',
-      value: {
-        partner_user_id: USER,
-        email: null,
-        consent_accepted: true,
-        consent_version: '2026-01',
-        consent_timestamp: '2026-01-05T09:30:00Z',
-      },
+      value: { partner_user_id: USER, email: null, ...CONSENT },
     },
   },
   UserStatusRequest: {
@@ -93,10 +90,7 @@ export const BODY_EXAMPLES: Record<string, Examples> = {
   SandboxReset: { all: { summary: 'Nothing to choose', value: {} } },
   WebhookTest: { all: { summary: 'Nothing to choose', value: {} } },
   WebhookRequest: {
-    register: {
-      summary: 'An address of your own',
-      value: { url: 'https://partner.example/tranche' },
-    },
+    register: { summary: 'An address of your own', value: { url: 'https://partner.example/tranche' } },
   },
 }
 

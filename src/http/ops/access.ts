@@ -104,7 +104,6 @@ function createWrongTokens(clock: () => Instant, onMany: (() => void) | undefine
 // The paths of operations, and how a call to one is answered.
 
 export const PAGE_PATHS = ['/ops', '/ops/export'] as const
-export type PagePath = (typeof PAGE_PATHS)[number]
 
 export const OPS_PATHS = ['/healthz', '/readyz', '/metrics', ...PAGE_PATHS] as const
 export type OpsPath = (typeof OPS_PATHS)[number]
