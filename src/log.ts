@@ -105,5 +105,4 @@ function forgiving(): DestinationStream {
   }
 }
 
-/** A log that writes nothing. */
 export const silentLog: Log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }

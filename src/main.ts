@@ -86,7 +86,6 @@ function report(error: unknown, { json, warnings }: Reporting, { err }: Pick<Str
   return exitCode
 }
 
-/** Runs this process's own command line. */
 export async function main(): Promise<void> {
   // By default Node would open its debugger, through which anybody on the machine could run code in this process.
   process.on('SIGUSR1', () => {})

@@ -10,7 +10,6 @@ type Call = {
   method: 'GET' | 'POST'
   headers: OutgoingHttpHeaders
   body?: string
-  /** For the whole call. */
   timeoutMs: number
   /** For the connection and its TLS. */
   connectTimeoutMs?: number

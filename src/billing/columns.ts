@@ -159,8 +159,6 @@ const kindOf = (name: string) => (KINDS as Readonly<Record<string, string>>)[nam
 export const columnsOf = (names: readonly (keyof typeof KINDS)[]): CsvColumn[] =>
   names.map((name) => ({ name, ...(KINDS[name] === 'foreign' ? { foreign: true } : { plain: true }) }))
 
-// The last row of a report, on request: the totals of its rows.
-
 export const TOTAL = 'TOTAL'
 
 type Unit = 'count' | 'dollars' | 'coins'

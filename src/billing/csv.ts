@@ -26,7 +26,6 @@ export const writtenAs = (columns: readonly CsvColumn[], texts: Texts = 'guarded
         !column.foreign ? column : texts === 'raw' ? { name: column.name } : { ...column, inQuotes: true },
       )
 
-/** The delimiters, by the name that an option has for each. */
 export const DELIMITERS = { ',': ',', ';': ';', tab: '\t' } as const
 export type Delimiter = (typeof DELIMITERS)[keyof typeof DELIMITERS]
 /** The form of a file: its delimiter, and figures and times as programs read them, or spreadsheets of a country. */

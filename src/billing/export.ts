@@ -49,12 +49,15 @@ const ROWS_PER_PAGE = 250
 
 export type ExportScope = { store: BillingStore; period: FixedPeriod; filter: TenantFilter }
 
+/** Pages of rows, each made one by one. */
+type Pages<C extends string = string> = AsyncGenerator<Iterable<Row<C>>>
+
 type Report = {
   columns: readonly CsvColumn[]
   /** Whether the report has a row for each line of a month, so that the number of rows is known before reading. */
   isOfLines: boolean
   /** In pages, because waiting for each row would take longer than reading it. */
-  pages: (scope: ExportScope) => AsyncGenerator<Iterable<Row>>
+  pages: (scope: ExportScope) => Pages
 }
 
 export const EXPORTS: Record<ReportKind, Report> & { partners: Omit<Report, 'pages'> } = {
@@ -66,11 +69,7 @@ export const EXPORTS: Record<ReportKind, Report> & { partners: Omit<Report, 'pag
   partners: { columns: columnsOf(PARTNER_COLUMNS), isOfLines: false },
 }
 
-async function* summaryPages({
-  store,
-  period,
-  filter,
-}: ExportScope): AsyncGenerator<Iterable<Row<SummaryColumn>>> {
+async function* summaryPages({ store, period, filter }: ExportScope): Pages<SummaryColumn> {
   for (const tenant of await store.listTenants(filter, periodOf(period.month).end))
     yield [statementJson((await bill(store, tenant, period)).statement)]
 }
@@ -83,7 +82,7 @@ export async function sumsOfPartners({ store, periods, filter }: Reading): Promi
   return sumsByTenant(statements)
 }
 
-async function* userPages({ store, period, filter }: ExportScope): AsyncGenerator<Iterable<Row<UserColumn>>> {
+async function* userPages({ store, period, filter }: ExportScope): Pages<UserColumn> {
   for (const tenant of await store.listTenants(filter, periodOf(period.month).end)) {
     const { users } = await bill(store, tenant, period)
     const whose = { month: period.month, partner_slug: tenant.partnerSlug, environment: tenant.environment }
@@ -91,11 +90,7 @@ async function* userPages({ store, period, filter }: ExportScope): AsyncGenerato
   }
 }
 
-async function* tradePages({
-  store,
-  period,
-  filter,
-}: ExportScope): AsyncGenerator<Iterable<Row<TradeColumn>>> {
+async function* tradePages({ store, period, filter }: ExportScope): Pages<TradeColumn> {
   const pages = pagesAfter<TradeLine>(ROWS_PER_PAGE, (page) => store.readTradeLines(period, filter, page))
   for await (const page of pages) {
     yield rowsOf(page, tradeRow)
@@ -115,11 +110,11 @@ export const adjustmentPages = ({
 }: AdjustmentScope): AsyncGenerator<AdjustmentLine[]> =>
   pagesAfter(ROWS_PER_PAGE, (page) => store.readAdjustmentLines(period, filter, page))
 
-async function* adjustmentRowPages(scope: ExportScope): AsyncGenerator<Iterable<Row<AdjustmentColumn>>> {
+async function* adjustmentRowPages(scope: ExportScope): Pages<AdjustmentColumn> {
   for await (const page of adjustmentPages(scope)) yield rowsOf(page, adjustmentLineJson)
 }
 
-async function* invoicePages(scope: ExportScope): AsyncGenerator<Iterable<Row<InvoiceColumn>>> {
+async function* invoicePages(scope: ExportScope): Pages<InvoiceColumn> {
   for await (const page of issuedPages(scope)) yield rowsOf(page, issuedJson)
 }
 
@@ -148,7 +143,6 @@ export type Form = {
   csv?: CsvForm
 }
 
-/** The input of an export: the months, each with its fixed period. */
 export type Reading = { store: ExportScope['store']; periods: readonly FixedPeriod[]; filter: TenantFilter }
 
 /** Text gathered before it is written: a write for every row would be slow. */
@@ -178,7 +172,7 @@ export async function* exportText(
   yield { text: text + (json ? ']\n' : ''), rows: pending }
 }
 
-async function* pagesOf(reading: Reading, { report, totals: asked }: Form): AsyncGenerator<Iterable<Row>> {
+async function* pagesOf(reading: Reading, { report, totals: asked }: Form): Pages {
   const totals = asked ? createTotals(EXPORTS[report].columns.map(({ name }) => name)) : null
   for await (const page of report === 'partners'
     ? [await sumsOfPartners(reading)]
@@ -187,14 +181,9 @@ async function* pagesOf(reading: Reading, { report, totals: asked }: Form): Asyn
   if (totals) yield [totals.row()]
 }
 
-async function* monthPages(
-  { store, periods, filter }: Reading,
-  report: ReportKind,
-): AsyncGenerator<Iterable<Row>> {
+async function* monthPages({ store, periods, filter }: Reading, report: ReportKind): Pages {
   for (const period of periods) yield* EXPORTS[report].pages({ store, period, filter })
 }
-
-// The rows of the trades report and of the adjustments report: every column, for a fill, a failure and a correction.
 
 export const tradeRow = (line: TradeLine): Row<TradeColumn> =>
   line.entry.kind === 'trade' ? fillRow(line, line.entry) : adjustmentRow(line, line.entry)

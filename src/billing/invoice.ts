@@ -167,7 +167,6 @@ export function dateOf(invoice: Invoice): string | null {
   return numberOf(invoice) === null ? null : utcDate(statement.period.end)
 }
 
-/** The day by which to pay; null where the settings do not say. */
 export function dueOf(invoice: Invoice): string | null {
   const days = invoice.parties?.dueDays ?? null
   const start = invoice.issued?.issuedAt ?? invoice.statement.period.end
@@ -178,7 +177,6 @@ export function dueOf(invoice: Invoice): string | null {
 export const termsOf = (invoice: Invoice): readonly string[] =>
   numberOf(invoice) === null ? [] : (invoice.parties?.issuer.notes ?? [])
 
-/** The tax on the fees; an issued invoice keeps its own. */
 export const taxIn = ({ statement, parties, issued }: Invoice): Usd =>
   issued?.tax ?? taxOf(statement.fees.total, parties?.tax ?? null)
 

@@ -112,7 +112,6 @@ function rowReader(
   }
 }
 
-/** In units of 1e-18; null for an empty cell. */
 function amountOf(cell: string, decimalComma: boolean, wrong: (why: string) => Problem): bigint | null {
   const text = unguarded(cell).trim()
   if (text === '') return null

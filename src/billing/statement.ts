@@ -105,8 +105,6 @@ export const statementJson = ({ tenant, period, tier, activity, fees, ...rest }:
     total_fee_usd: formatUsd(fees.total),
   }) satisfies Record<SummaryColumn, Cell>
 
-// The months of a partner added up: one row for each, whatever the range.
-
 export const sumsByTenant = (statements: readonly Statement[]): Row<PartnerColumn>[] =>
   [...Map.groupBy(statements, ({ tenant }) => `${tenant.partnerSlug} ${tenant.environment}`)]
     .sort(([a], [b]) => (a < b ? -1 : 1))

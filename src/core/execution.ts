@@ -43,7 +43,6 @@ export type Execution = {
   status: ExecutionStatus
   /** When a plan cancel, a user disable or an operator ended it; null where the partner reported "cancelled". */
   cancelledAt: Instant | null
-  /** The operator's reason, if an operator ended it. */
   cancelReason: string | null
 }
 
@@ -135,8 +134,6 @@ export function deliver(execution: Execution, now: Instant): Execution {
     leaseExpiresAt: plus(now, LEASE_MS),
   }
 }
-
-// Which executions may be cancelled, and where their reservations go.
 
 /** Ends an open execution because its plan was cancelled or its user disabled. The whole reservation goes back. */
 export function cancel(

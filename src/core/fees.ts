@@ -69,8 +69,6 @@ export function statementOf(
   return { ...rest, billable, fees: feesOf(of.tier, of.activity, isMinimumDue) }
 }
 
-// Each user's share of what a month costs a partner.
-
 /** What a user's own trades would cost before rounding, in units of 1e-12 dollars: the weight of the user's share. */
 export const feeWeight = (tier: Tier, user: { trades: number; volume: Usd }): bigint =>
   chargedVolume(user.volume) * BigInt(tier.rateBps) + (user.trades > 0 ? tier.perActiveUser * BPS_ONE : 0n)
@@ -101,7 +99,6 @@ export function shareOut(total: Usd, weights: readonly bigint[]): Usd[] {
 
 export type Tier = {
   name: string
-  /** The first month (YYYY-MM) this version is in force. */
   fromMonth: string
   /** The rank of its name in the order in which names were first set, from 1. All versions of a tier share it. */
   place: number

@@ -73,7 +73,6 @@ export type EarlyFill = {
 export type DiskVitals = {
   folder: string
   freeBytes: number
-  /** The space that is free or in use, without what is reserved for root. */
   totalBytes: number
   /** The database's growth in the last day, or since its first pass. */
   dayGrowthBytes: number
@@ -190,8 +189,6 @@ export const finding = (found: Found): Finding => ({
 })
 
 export const guideTo = (section: string): readonly string[] => ['tranche', 'docs', section]
-
-// The findings that follow from the vitals.
 
 /** The findings now: the urgent ones first, and among equals those about the whole service, then partner by partner. */
 export function findingsOf(vitals: Vitals, now: Instant): Finding[] {

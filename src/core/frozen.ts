@@ -51,7 +51,6 @@ export class FrozenProblem extends Problem {
   }
 }
 
-/** The refusal of an action by a frozen database: database_moved or database_frozen. */
 export const frozenProblem = (frozen: Frozen): Problem =>
   frozen.kind === 'moved' ? new Problem('database_moved', movedInWords(frozen)) : new FrozenProblem(frozen)
 

@@ -124,7 +124,6 @@ export const hasVatNumber = ({ country, taxId }: TaxParty): boolean =>
   isInEu(country) &&
   new RegExp(`^${vatPrefix(country)}[0-9A-Z+*]{2,12}$`).test((taxId ?? '').replaceAll(/[ .-]/g, ''))
 
-/** The settings that an invoice lacks, each with the reason; empty when it is complete. */
 export function lacksOf(issuer: TaxParty, customer: TaxParty & { tax: Tax | null }): string[] {
   if (issuer.country === null) return ['issuer.country is missing: it says which law the invoice has to meet']
   if (!isInEu(issuer.country)) return []

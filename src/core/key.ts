@@ -65,7 +65,6 @@ export const isUsable = ({ revokedAt, expiresAt }: KeyLife, now: Instant): boole
 /** The terms of a new key: its tenant, its label, and its lifetime; null for no end. */
 export type KeyTerms = { tenant: Tenant; label: string | null; lifetimeMs: number | null }
 
-/** A key's label, or null. Throws usage for one that is too long. */
 export function keyLabel(given: string | undefined): string | null {
   if (given && [...given].length > TEXT_MAX)
     throw new Problem('usage', `--label takes at most ${TEXT_MAX} characters.`)
@@ -132,8 +131,6 @@ export const revoke = (key: ApiKey, { clock }: KeyTime): ApiKey => ({
   ...key,
   revokedAt: key.revokedAt ?? clock,
 })
-
-// Whether a call is admitted: not with a key that has ended, and not for a disabled partner.
 
 type Admitted = { key: KeyLife; partnerStatus: PartnerStatus; now: Instant }
 

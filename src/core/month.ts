@@ -40,7 +40,6 @@ export function stageOf({ start, end }: Pick<Period, 'start' | 'end'>, now: Inst
 
 // When a month that is over becomes final, and which month must be closed for that.
 
-/** The time by the clock, and the latest time in the records. */
 type Known = { now: Instant; reached: Instant }
 
 /** Whether the records, and not only the clock, say that a month is over. Until then it is not final. */

@@ -91,8 +91,6 @@ export function setMinTranche(current: Partner, minTranche: Usd, now: Instant): 
   throw new Problem('usage', `The minimum tranche is at least ${formatUsd(MIN_TRANCHE_LEAST)}.`)
 }
 
-// How messages to an operator name a tenant, and how a command line does.
-
 export const tenantName = ({ partnerSlug, environment }: Tenant): string => `${partnerSlug} ${environment}`
 
 type TenantName = { partnerSlug: string; environment: string }

@@ -57,7 +57,6 @@ export type PlanRequest = {
 export type PlanFacts = UsedStarts & {
   user: User | null
   plan: Plan | null
-  /** The current window's bounds, null when the plan has none. */
   window: { start: Instant; end: Instant } | null
 }
 

@@ -91,8 +91,6 @@ export function notFound(what: keyof typeof NAMED, name?: string): Problem {
   return new Problem(code, name === undefined ? `${word} not found.` : `${word} ${name} not found.`)
 }
 
-// Why a file cannot be read: file_not_found if it is missing, else bad_file.
-
 const MISSING = ['ENOENT', 'ENOTDIR']
 
 export const noFile = (file: string): Problem => new Problem('file_not_found', `There is no file ${file}.`)

@@ -4,7 +4,6 @@
 
 /** The length of an id that a partner chooses: of a user, a plan, an order. */
 export const ID_MAX = 255
-/** The length of any other name or word without a limit of its own. */
 export const TEXT_MAX = 255
 export const EMAIL_MAX = 320
 /** The length of a reason: why something failed, or why an operator acted. */
@@ -46,8 +45,6 @@ function codeOf(character: string): string {
   return code.length > 4 ? `\\u{${code}}` : `\\u${code.padStart(4, '0')}`
 }
 
-// Text from outside, in HTML.
-
 const ENTITIES: Record<string, string> = {
   '&': '&amp;',
   '<': '&lt;',
@@ -60,8 +57,6 @@ const ENTITIES: Record<string, string> = {
 /** Safe between tags and in a quoted attribute, with nothing that hides the rest or changes its direction. */
 export const htmlText = (text: string): string =>
   visible(text).replace(/[&<>"'`]/g, (one) => ENTITIES[one] ?? one)
-
-// A word quoted for a shell.
 
 /**
  * Unchanged where no shell would split it, else in single quotes; characters that a terminal does not show become
@@ -91,8 +86,6 @@ export function grouped(decimal: string | number): string {
 
 export const counted = (count: number, noun: string, plural = `${noun}s`): string =>
   `${grouped(count)} ${count === 1 ? noun : plural}`
-
-// Numbers of bytes, as people read them.
 
 const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'] as const
 

@@ -143,8 +143,6 @@ export const EARLIEST = midnightOf(1, 1, 1)
 /** The last instant that `formatInstant` writes with four digits. */
 export const LATEST = plus(midnightOf(10_000, 1, 1), -1)
 
-// Spans of time, as people read and write them.
-
 const SPAN_UNIT_MS: Record<string, number> = { s: SECOND_MS, m: MINUTE_MS, h: HOUR_MS, d: DAY_MS }
 /** A hundred years: the longest lifetime of a key, the longest advance of a sandbox. */
 export const SPAN_MAX_DAYS = 36_500

@@ -82,7 +82,6 @@ export type Announcement = {
 }
 export type WakeUp = Announcement & { tenant: Tenant }
 
-/** The fields of a wake-up in the order they are sent in. */
 export const PAYLOAD_FIELDS: readonly string[] = [
   'event',
   'partner_slug',

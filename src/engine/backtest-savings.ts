@@ -21,7 +21,6 @@ export type Summary = Savings & { mean_bp_ci95: [number, number]; capture: numbe
 
 /** The cost of a purchase on top of the price; the time-weighted average has none. */
 export type Costs = {
-  /** In basis points of the amount. */
   fee_bps: number
   /** From bid to ask: a purchase pays half of it above the price. */
   spread_bps: number

@@ -37,7 +37,6 @@ export type Windows = {
   cost: Float64Array
   /** The policy without a price. */
   clock: Float64Array
-  /** The whole budget at the first bar. */
   lump: Float64Array
   /** Equal dollars each day at the hour at which the window starts; in a daily window this equals the lump. */
   dca: Float64Array
@@ -160,8 +159,6 @@ function playSlot(history: History, { start, frequency, layout, live }: Slot, ba
 }
 
 const instantAt = ({ first, stepMs }: Grid, point: number): Instant => plus(first, point * stepMs)
-
-// One window, pass by pass.
 
 /** A tranche of a played window: the bar at which it fired, why, and how many units it had. */
 export type Fire = { bar: number; trigger: Trigger; units: number }

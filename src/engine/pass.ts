@@ -22,7 +22,6 @@ import { decide } from './slot-reserve.ts'
 
 /** Plans in one transaction: enough to share the cost of a commit, few enough to hold the write lock briefly. */
 const PAGE_PLANS_MAX = 1_000
-/** A plan whose decision failed, because of a bug or a damaged row. Nothing was stored for it. */
 export type FailedPlan = { planId: number; error: unknown }
 export type PassReport = PassCounts & {
   passId: number

@@ -3,8 +3,6 @@
 
 import type { H3Event } from 'h3'
 
-// The headers of every answer.
-
 export const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/
 /** The beginning of our keys and secrets. Ids are logged, so none may look like one. */
 const SECRET = /sse_[a-z]+_/

@@ -256,8 +256,6 @@ export const deliveriesAnswer = z.object({
 
 export const testedAnswer = z.object({ ...tenantFields, ...deliveryAnswer.shape })
 
-// The answers of the sandbox.
-
 export const sandboxAnswer = z.object({
   ...tenantFields,
   now: instant('The time of your test environment.', '2026-01-12T09:30:00.000Z'),

@@ -28,13 +28,11 @@ import {
 } from './turns.ts'
 
 export type AppOptions = Omit<Services, 'store' | 'listings'> & {
-  /** Without it, the sandbox has no routes. */
   sandbox?: SandboxDesk | null | undefined
   /** Null while the database is being opened: every call is then told to try again. */
   store: Store | null
   log: Log
   ops?: Ops
-  /** Requests per second for each key; null for no limit. */
   rateLimit: number | null
   callsPerKey?: number | undefined
 }

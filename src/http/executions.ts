@@ -214,8 +214,6 @@ async function keepingUnknown(
   throw error
 }
 
-// The poll over HTTP: what is due, and how much of it one answer contains.
-
 export const getDue = route({
   method: 'GET',
   path: '/partner/v1/executions/due',

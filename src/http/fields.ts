@@ -178,7 +178,6 @@ export const describeAnswer = (description: string, example?: unknown) => ({
   ...(example !== undefined && { examples: [example] }),
 })
 
-/** Text in a form: its pattern and its length. */
 export const written = (form: object, description: string, example: string) =>
   z.string().meta({ ...form, ...describeAnswer(description, example) })
 
@@ -189,7 +188,6 @@ export const instant = (description: string, example = '2026-01-05T00:00:00.000Z
 export const checkedText = (description: string, example: string, max = TEXT_MAX) =>
   written(oneLine(max), description, example)
 
-/** Free text, as it was sent. */
 export const prose = (description: string, example: string, max: number) =>
   written({ maxLength: max }, description, example)
 

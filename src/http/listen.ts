@@ -409,8 +409,6 @@ const FLAWS: Record<string, Flaw> = {
   ERR_HTTP_REQUEST_TIMEOUT: 'request_timeout',
 }
 
-// Time limits for clients on a connection.
-
 /** Node reads the times when the server begins to listen, and the others at every connection. */
 const LIMITS = {
   headersTimeout: 10_000,

@@ -207,8 +207,6 @@ function errorOffset(text: string): number {
 }
 const STOP = new Error('the first error of a text')
 
-// The addresses that count as one client when connections and wrong tokens are counted.
-
 /** The network of a peer; null for this machine. The owner of an IPv6 network has all of its addresses. */
 export function networkOf(peer: string | undefined): string | null {
   if (peer === undefined || !ipaddr.isValid(peer)) return null

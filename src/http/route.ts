@@ -63,7 +63,6 @@ export type Call<B, Q = unknown, P extends string = string> = Services & {
   tenant: Caller
   body: B
   query: Q
-  /** Path parameters, decoded. */
   params: Record<P, string>
   /** Runs a long read after the tenant's earlier ones. */
   alone: <T>(work: () => Promise<T>) => Promise<T>
@@ -87,7 +86,6 @@ export type Route = {
   fields: ReadonlySet<string>
   parameters: ReadonlySet<string>
   keys: 'all' | 'test'
-  /** The shape of its answer, with 200. */
   answer: z.ZodType
   /** An answer that is the same for everyone: kept as bytes, because encoding a large text takes long. */
   ready: (() => Uint8Array) | null

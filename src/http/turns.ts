@@ -103,8 +103,6 @@ function createLines(waitingMax: number, refusal: string) {
   }
 }
 
-// The rate limit: how many requests a second each key may make.
-
 /** A token bucket per key: `perSecond` requests a second, and as many at once. Throws a Refusal: 429. */
 export function createRateLimit(perSecond: number): (keyId: string, now: Instant) => void {
   const buckets = new Map<string, { tokens: number; at: Instant }>()

@@ -189,7 +189,6 @@ function epoch(value: unknown, unitMs: number): Instant {
 
 // How a price is read from a JSON answer of any shape: numbers stay text until they are exact.
 
-/** A source's price, and its time, if the source gives one. */
 type Quote = { price: Price; at: Instant | null }
 
 const NUMBER = /^\d{1,8}(\.\d+)?$/
@@ -233,8 +232,6 @@ function member(value: unknown, name: string): unknown {
   }
   return (value as Record<string, unknown>)[name]
 }
-
-// The price on which several sources agree.
 
 export const SOURCES_MIN = 2
 /** The largest distance of a source from the median, as a share of it, before it counts as wrong. */

@@ -95,8 +95,6 @@ function parseLine(text: string, place: Place): PricePoint {
 const badLine = ({ file, line }: Pick<Place, 'file' | 'line'>, why: string): Problem =>
   new Problem('bad_file', `${file} line ${line}: ${why}.`)
 
-// Lines of a text that arrives in chunks.
-
 const LINE_END = /\r\n|\n|\r/
 
 /** The lines that each chunk completes, in batches: a million steps of an async iterator take too long. */

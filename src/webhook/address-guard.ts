@@ -100,7 +100,6 @@ export function refusal(text: string, allow: Cidr[]): string | null {
   return address.kind() === 'ipv6' && !address.match(...GLOBAL_UNICAST_V6) ? 'not global unicast' : null
 }
 
-/** Reads a range from the command line. Throws usage for anything else. */
 export function parseCidr(text: string): Cidr {
   if (ipaddr.isValidCIDR(text)) return ipaddr.parseCIDR(text)
   throw new Problem(

@@ -15,7 +15,6 @@ export const signedHeaders = (prefix: string, secret: string, body: string): Rec
   [`${prefix}-Signature`]: signatureOf(secret, body),
 })
 
-/** Compares in constant time. */
 export function isSignature(given: string, secret: string, body: string | Uint8Array): boolean {
   const expected = Buffer.from(signatureOf(secret, body))
   const received = Buffer.from(given)

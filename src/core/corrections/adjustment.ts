@@ -58,7 +58,6 @@ export type TradeFacts = {
   adjustments: readonly Adjustment[]
   /** The latest adjustment of any trade; 0 before the first. */
   latestId: number
-  /** When the latest trade or adjustment of any execution was recorded. */
   latestRecordedAt: Instant | null
 }
 

@@ -75,7 +75,6 @@ export type PurchaseFacts = {
   holder: { execution: Execution; trade: Trade | null } | null
   /** A fill of the plan with the same amounts under another order, made within TWIN_MS of it. */
   twin: { executionId: string; partnerOrderId: string; at: Instant } | null
-  /** Undecided late reports of its order. */
   waiting: readonly { executionId: string; reportId: number }[]
   environment: Environment
   /** The schedule of the plan's current window; null when there is none. */

@@ -147,7 +147,6 @@ function byStatus(
   return Object.fromEntries(groups.map(([status, group]) => [String(status), describe(group, status)]))
 }
 
-/** The refusals as a list in Markdown, each with the text of its body. */
 export const refusalList = (codes: readonly RefusalCode[], operationId = ''): string =>
   codes
     .map((code) => {
@@ -396,8 +395,6 @@ const HEADERS = {
     schema: { type: 'string', const: 'Bearer' },
   },
 }
-
-// The API description, public because it says nothing about any partner.
 
 /** Made once, as bytes, so that callers without a key cannot keep the service busy with it. */
 let made: Uint8Array | undefined

@@ -72,8 +72,6 @@ const socketOf = (event: H3Event) => event.req.runtime?.node?.req.socket
 /** All digests have the same length, so comparing them always takes the same time. */
 const sha256 = (text: string): Uint8Array => createHash('sha256').update(text).digest()
 
-// When wrong tokens from a network are too many, and when to warn.
-
 /** Wrong tokens in a minute from one network; behind a proxy on this machine, from all networks together. */
 export const WRONG_TOKENS_MAX = 20
 const NETWORKS_MAX = 10_000

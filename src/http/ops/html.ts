@@ -49,8 +49,6 @@ export function tableOf(
 <tbody>${rows.map((row) => html`<tr>${row.map((cell, at) => html`<td${side[at]}>${cell}</td>`)}</tr>\n`)}</tbody></table></div>`
 }
 
-// The frame of a page.
-
 const RENEWED_S = 60
 
 type Frame = { title: string; renews: boolean }

@@ -310,8 +310,6 @@ const addGauges = (add: AddGauge) => ({
   walBytes: add('wal_bytes', 'Size of the write-ahead log.'),
 })
 
-// The gauges that name a partner.
-
 function createPartnerGauges(add: AddGauge) {
   const gauges = {
     finding: add('partner_finding', '1 for each thing that tranche status warns of for a live partner.', [
@@ -361,8 +359,6 @@ function createPartnerGauges(add: AddGauge) {
         gauges.finding.set({ partner: tenant.partnerSlug, kind, severity }, 1)
   }
 }
-
-// Gauges that are absent while they have no value.
 
 type AddGauge = ReturnType<typeof gaugesOf>
 

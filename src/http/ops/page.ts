@@ -289,7 +289,6 @@ const dot = ({ status, createdAt, amount, partnerPlanId, tenant }: FiredTranche,
   html`<path class="dot ${status}" d="${place}"><title>${formatInstant(createdAt)} ${tenant.partnerSlug} ${partnerPlanId}: ${formatUsd(amount)} USD, ${status}</title></path>
 `
 
-/** The price in force at an instant. */
 const priceAt = (points: readonly Point[], at: Instant): Price =>
   (points.findLast((point) => point.at <= at) ?? points[0])?.price ?? (0n as Price)
 
@@ -367,7 +366,6 @@ export async function readMonth(store: Store, month: string): Promise<MonthView>
   return { period, rows }
 }
 
-/** A turn of the event loop, in which other calls are answered. */
 const breathe = () => new Promise((resolve) => setImmediate(resolve))
 
 function monthsSince(first: Instant, now: Instant): string[] {
