@@ -22,11 +22,7 @@ import { basename, dirname, join, resolve } from 'node:path'
 import { Problem, reasonInWords } from './core/problem.ts'
 import { openNamed } from './plain-file.ts'
 
-/**
- * Writes a file so that a reader sees either the old content or the new one. A full disk leaves the old content, and a
- * signal leaves no unfinished file. Throws file_exists when the name is taken and may not be replaced, storage_failed
- * for the disk.
- */
+/** A reader sees the old content or the new one, whatever interrupts it. Throws file_exists, storage_failed. */
 export async function writeFileWhole(
   file: string,
   chunks: AsyncIterable<string> | readonly string[],
@@ -91,10 +87,7 @@ async function writeAll(
 const isOfSystem = (error: unknown): error is NodeJS.ErrnoException =>
   error instanceof Error && 'syscall' in error
 
-/**
- * A name for the unfinished file. It contains the process id, so that a file left by a killed process is recognised and
- * removed. Throws bad_file when there is no such folder, or the file itself is a folder, a pipe or a device.
- */
+/** Has the process id, by which the file of a killed process is known and removed. Throws bad_file. */
 export function nameAside(file: string): string {
   if (isFolder(file)) throw new Problem('bad_file', folderGiven(file))
   refuseDevice(file)

@@ -92,10 +92,7 @@ export type CsvRecord = { line: number; cells: string[] }
 /** The longest cell of a list of orders: a quote that is never closed must not fill the memory. */
 const CELL_CHARS_MAX = 64 * 1024
 
-/**
- * Reads RFC 4180 with CRLF, LF or CR. Yields, for each piece of the text, the records that it completes: in batches,
- * because a million single steps of an async iterator take longer than the reading. `wrong` makes the error for a line.
- */
+/** Reads RFC 4180 with CRLF, LF or CR, in batches: a million single steps of an async iterator take long. */
 export async function* recordsOf(
   text: AsyncIterable<string>,
   { delimiter, wrong }: CsvReading,

@@ -150,11 +150,7 @@ export type Invoice = {
   evidence: Evidence | null
 }
 
-/**
- * The number of an invoice, unique and always the same: the assigned one or, for an issuer without a series, made from
- * the slug and the month. Null while the month can change or the number has yet to be assigned, because a page with a
- * number would be taken for the invoice.
- */
+/** Unique, and always the same. Null while there is none: a page with a number would be taken for the invoice. */
 export function numberOf({ statement: { tenant, period, final }, issued, isDraft }: Invoice): string | null {
   if (issued) return issued.number
   return final && !isDraft ? numberWithoutSeries(tenant.partnerSlug, period.month) : null

@@ -31,10 +31,7 @@ const HEAD = 'decimal-mark .\ncommodity 1000.00 USD\n'
 
 type Written = { text: string; rows: number }
 
-/**
- * A transaction for each partner and month that owes something, and for each credit note issued in the month. Written
- * completely or not at all.
- */
+/** A transaction for each partner and month that owes, and for each credit note of it; all of them, or none. */
 export async function* journalOf(scope: JournalScope): AsyncGenerator<Written> {
   const written: Written[] = [{ text: HEAD, rows: 0 }]
   for (const period of scope.periods) {

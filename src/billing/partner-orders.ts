@@ -22,10 +22,7 @@ const ORDER_COLUMNS = {
   plan: 'partner_plan_id',
 } as const satisfies OrderColumns
 
-/**
- * A row of the list. Its amounts are exact, in units of 1e-18, and null where nothing was bought. Its names are
- * unchanged: only the recorded ones can tell whether a leading quote is a guard or part of the name.
- */
+/** Exact amounts in units of 1e-18, null where nothing was bought. A leading quote may be part of a name. */
 export type OrderRow = {
   line: number
   order: string

@@ -30,10 +30,7 @@ export type ReconciledMonth = {
 /** `faults` concern the whole ledger, whatever the months. */
 type Reconciled = { tenants: number; months: ReconciledMonth[]; faults: Fault[] }
 
-/**
- * Proves users = trades = summary for every tenant and month, that each is charged by the tier and the fee that follow
- * from the stored tiers, and that trades and executions match one to one.
- */
+/** Proves users = trades = summary, the charge by the stored tiers, and that trades and executions match 1:1. */
 export async function reconcile(
   store: ReconcileStore,
   periods: readonly FixedPeriod[],

@@ -277,10 +277,7 @@ function tierByTheGuide({ period, activity }: Statement, { tiers, overrides }: S
   return { tier: best, source: 'volume' }
 }
 
-/**
- * A tier that the volume reaches is better than one that it does not reach. Of two reached tiers the higher is better,
- * of two others the lower, of equals the older.
- */
+/** Reached is better than not reached; of two reached the higher, of two others the lower, of equals the older. */
 function isBetter(
   one: Tier,
   than: Tier,

@@ -122,10 +122,7 @@ export type TierTerms = Pick<Tier, 'name'> & { fromMonth: string | null; rateBps
   minVolume?: Usd | null | undefined
 } & { [term in 'perActiveUser' | 'monthlyMinimum']?: Usd | undefined }
 
-/**
- * The version of a tier with the given terms. A new tier needs a rate; by default it has no volume and costs 0.00.
- * Throws month_closed and usage.
- */
+/** A new tier needs a rate; by default it has no volume and costs 0.00. Throws month_closed and usage. */
 export function setTier(versions: readonly Tier[], terms: TierTerms, now: Instant): Tier {
   const { name } = terms
   if (!TIER_NAME_PATTERN.test(name) || name === NO_TIER)
@@ -221,10 +218,7 @@ export function tiersInForce(versions: readonly Tier[], month: string): Tier[] {
 
 const order = <T extends string | bigint | number>(a: T, b: T): number => (a < b ? -1 : a > b ? 1 : 0)
 
-/**
- * The override in force, else the highest tier that the volume reaches, else the lowest tier; among equal ones the
- * oldest. A tier without a volume is never chosen by volume.
- */
+/** The override, else the highest tier that the volume reaches, else the lowest; among equal ones the oldest. */
 export function chooseTier(
   inForce: readonly Tier[],
   override: string | null,

@@ -112,10 +112,7 @@ export type Finding = {
   tenant: Tenant | null
   subject: string
   message: string
-  /**
-   * The command to run next, word by word; `tranche` as the first word stands for the program, however it is called.
-   * Where the way out moves money or data, it is the guide to it: nobody pastes that by the way.
-   */
+  /** The next command, word by word. Where the way out moves money or data, it is the guide: nobody pastes that. */
   next: readonly string[]
 }
 
@@ -284,11 +281,7 @@ function feedDown(vitals: Vitals, now: Instant): Found | null {
   }
 }
 
-/**
- * The command that asks a feed as a tick does. Only the origin of an address is known here, because the rest may hold a
- * key, and the origin alone does not answer. Without --price-feed the command takes the whole address from the
- * settings.
- */
+/** Asks as a tick does. Of an address only the origin is known: the command takes the rest from the settings. */
 const nextOfFeed = ({ name }: FeedVitals): string[] =>
   name.includes('://') ? ['tranche', 'price', 'fetch'] : ['tranche', 'price', 'fetch', '--price-feed', name]
 

@@ -58,10 +58,7 @@ const ENTITIES: Record<string, string> = {
 export const htmlText = (text: string): string =>
   visible(text).replace(/[&<>"'`]/g, (one) => ENTITIES[one] ?? one)
 
-/**
- * Unchanged where no shell would split it, else in single quotes; characters that a terminal does not show become
- * escapes of bash and zsh. A command printed so can be copied and means the same.
- */
+/** Unchanged, in single quotes, or with escapes of bash and zsh for characters that a terminal does not show. */
 export function quoted(word: string): string {
   if (/^[\w@%+=:,./-]+$/.test(word)) return word
   if (word.search(UNSEEN) < 0) return singleQuoted(word)

@@ -228,10 +228,7 @@ const quantileOf = (sorted: Float64Array, q: number): number =>
 const RESAMPLES = 2_000
 const SEED = 20_260_105
 
-/**
- * A 95 % interval for the mean, by drawing whole calendar blocks with replacement: windows that overlap, or share a
- * week of the market, are not independent. Deterministic.
- */
+/** A 95 % interval by drawing whole calendar blocks: windows that share a week are not independent. Deterministic. */
 export function meanInterval(values: Numbers, blockOf: (index: number) => number): [number, number] {
   const blocks = new Map<number, { sum: number; n: number }>()
   values.forEach((value, i) => {

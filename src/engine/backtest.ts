@@ -18,10 +18,7 @@ import {
 } from '../core/window.ts'
 import { decide, layout as layoutOf, slotStart } from './slot-reserve.ts'
 
-/**
- * The windows of one frequency in columns, a window at each index, in the order of their starts. The columns of the
- * ways of buying hold the average price paid, in dollars.
- */
+/** The windows of one frequency in columns, by their starts. A way of buying holds the average price, in dollars. */
 export type Windows = {
   frequency: Frequency
   layout: Layout

@@ -124,10 +124,7 @@ async function nextStep(
   return Math.min(byMs, reached + CADENCE_MS, stop - from)
 }
 
-/**
- * Visits pages, adding each to `total` once it is stored, because the next one may fail. Each plan of a page creates at
- * most one execution; plans that are left out remain due.
- */
+/** Visits pages, adding each to `total` once it is stored. Each plan of a page creates at most one execution. */
 async function visit(
   { store, tenant, wakeUpId, executionsMax }: Walk,
   { due, byMs, decide }: Visit,

@@ -127,7 +127,7 @@ const CALLED: Record<Exclude<CallProblem | SharedProblem, ErrorCode>, ErrorCode>
 /** The name of a problem on the wire. A problem of commands only would be a bug here. */
 export function errorCodeOf(code: ProblemCode): ErrorCode {
   if (Object.hasOwn(ERROR_STATUS, code)) return code as ErrorCode
-  return Object.hasOwn(CALLED, code) ? CALLED[code as keyof typeof CALLED] : 'internal_error'
+  return (CALLED as Partial<Record<ProblemCode, ErrorCode>>)[code] ?? 'internal_error'
 }
 
 export const INTERNAL_ERROR = new Refusal('internal_error', 'Internal Server Error')

@@ -74,7 +74,10 @@ export const bool = () =>
 export const oneOf = <const T extends string>(values: readonly T[]) =>
   field({ type: 'string', enum: [...values] }, (input) => {
     const known = values.find((value) => value === input)
-    return known ?? new FieldError('literal_error', `Input should be ${spoken(values)}`)
+    return (
+      known ??
+      new FieldError('literal_error', `Input should be ${EITHER.format(values.map((value) => `'${value}'`))}`)
+    )
   })
 
 type DecimalBounds<T extends bigint> = { placesMax?: number; above?: T; atLeast?: T; atMost?: T }
@@ -163,11 +166,8 @@ function parseText(input: unknown, { max }: { max: number }): string | FieldErro
 const showable = (input: string, max: number): string =>
   cut(input.toWellFormed().replace(CONTROL_BUT_LINES, ' '), max)
 
-function spoken(values: readonly string[]): string {
-  const quoted = values.map((value) => `'${value}'`)
-  const last = quoted.pop() ?? ''
-  return quoted.length === 0 ? last : `${quoted.join(', ')} or ${last}`
-}
+/** "a, b or c". */
+export const EITHER = new Intl.ListFormat('en-GB', { type: 'disjunction' })
 
 // The fields that several answers share: their shapes, descriptions and examples.
 

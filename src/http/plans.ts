@@ -20,6 +20,7 @@ import {
   datetime,
   decimal,
   describe,
+  EITHER,
   id,
   idCursors,
   oneOf,
@@ -30,9 +31,7 @@ import {
 } from './fields.ts'
 import { route } from './route.ts'
 
-const WINDOW_DAYS = new Intl.ListFormat('en-GB', { type: 'disjunction' }).format(
-  FREQUENCIES.map((frequency) => String(WINDOW_MS[frequency] / DAY_MS)),
-)
+const WINDOW_DAYS = EITHER.format(FREQUENCIES.map((frequency) => String(WINDOW_MS[frequency] / DAY_MS)))
 
 const planBody = z.object({
   partner_user_id: pathId().meta(describe('The owner: a linked user. It never changes.', 'user-1')),

@@ -70,15 +70,17 @@ export type Correction = {
   odd: OddPrice | null
 }
 
+export const plusAmounts = (a: Amounts, b: Amounts): Amounts => ({
+  usd: (a.usd + b.usd) as Usd,
+  btc: (a.btc + b.btc) as Btc,
+})
+
+const NOTHING: Amounts = { usd: ZERO_USD, btc: 0n as Btc }
+
 /** The total of an execution after its adjustments. A report of failure counts as zero. */
 export function amountsOf({ report }: Trade, adjustments: readonly Amounts[]): Amounts {
-  const first = isFill(report)
-    ? { usd: report.usdAmount, btc: report.btcAmount }
-    : { usd: ZERO_USD, btc: 0n as Btc }
-  return adjustments.reduce<Amounts>(
-    (sum, step) => ({ usd: (sum.usd + step.usd) as Usd, btc: (sum.btc + step.btc) as Btc }),
-    first,
-  )
+  const first = isFill(report) ? { usd: report.usdAmount, btc: report.btcAmount } : NOTHING
+  return adjustments.reduce(plusAmounts, first)
 }
 
 /** The sum of the partner's own fees for an execution; null when no report gave one. */
@@ -107,13 +109,13 @@ export function ordersAdjusted(
   const further = earlier.flatMap((one) => one.partnerOrderId ?? [])
   const isOfAll = reportId === null && further.length > 0
   const before = isFurther
-    ? { usd: ZERO_USD, btc: 0n as Btc }
+    ? NOTHING
     : amountsOf(trade, isOfAll ? earlier : earlier.filter((one) => one.partnerOrderId === null))
   return {
     orders: isFurther ? [partnerOrderId] : [trade.report.partnerOrderId, ...(isOfAll ? further : [])],
     isFurther,
     before,
-    after: { usd: (before.usd + adjustment.usd) as Usd, btc: (before.btc + adjustment.btc) as Btc },
+    after: plusAmounts(before, adjustment),
   }
 }
 
@@ -133,10 +135,7 @@ export function adjust(facts: TradeFacts, right: Amounts & { reason: string }, n
   )
 }
 
-/**
- * Adjusts an execution to the amounts `usd` and `btc`. Dollars beyond its reservation, or beyond what the window has
- * left, become the window's excess. The adjustment is dated like a trade.
- */
+/** Adjusts an execution to `usd` and `btc`. Dollars beyond its reservation or its window become the window's excess. */
 export function correct(
   facts: TradeFacts & { execution: Execution; window: Window; trade: Trade },
   { usd, btc, ...origin }: Amounts & Pick<Adjustment, 'reason' | 'reportId' | 'partnerOrderId' | 'fill'>,

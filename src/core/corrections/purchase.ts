@@ -208,10 +208,7 @@ function booked(
 
 type Ordered = { key: string | null; fill: Pick<Fill, 'partnerOrderId'> }
 
-/**
- * The index of the tranche that a purchase was, from its key; null when it has no key or the key is of another window.
- * Throws usage for a key of another plan.
- */
+/** The tranche of the window that a key names; null for none. Throws usage for a key of another plan. */
 function trancheOf({ plan, environment, window }: PurchaseFacts, { key, fill }: Ordered): number | null {
   const parts = keyParts(key ?? fill.partnerOrderId, { environment, partnerPlanId: plan.partnerPlanId })
   if (key !== null && parts === null)

@@ -10,10 +10,6 @@ import { networkOf } from '../request.ts'
 /** The listener that a call came through: the partner API's, or that of operations. */
 export type Door = 'api' | 'ops'
 
-export type Access = {
-  admits: (event: H3Event, door: Door) => boolean
-  hasToken: boolean
-}
 type AccessOptions = {
   clock: () => Instant
   /** Without a token, nobody is admitted at the API's listener, and everybody on this machine at the other. */
@@ -26,7 +22,7 @@ type AccessOptions = {
 export const KEY_START = 'sse_'
 
 /** A program sends the token as Bearer, a browser as the password of HTTP Basic. */
-export function createAccess({ clock, token, onManyWrong }: AccessOptions): Access {
+export function createAccess({ clock, token, onManyWrong }: AccessOptions) {
   const digest = token === null ? null : sha256(token)
   const noteWrong = createWrongTokens(clock, onManyWrong)
 
