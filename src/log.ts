@@ -80,10 +80,7 @@ function legibly(value: unknown): unknown {
 /** The most text held back while the log accepts nothing; later lines are lost. */
 const BACKLOG_CHARS = 1 << 20
 
-/**
- * Writes the lines of one turn of the event loop to stderr at once. When the disk is full, lines are lost, but no
- * purchase fails: a call that succeeded is still answered.
- */
+/** Writes the lines of a turn of the event loop at once. On a full disk lines are lost, but no purchase fails. */
 function forgiving(): DestinationStream {
   const stderr = pino.destination({ dest: STDERR, sync: true, maxLength: BACKLOG_CHARS })
   stderr.on('error', () => {})
@@ -108,5 +105,4 @@ function forgiving(): DestinationStream {
   }
 }
 
-/** A log that writes nothing. */
 export const silentLog: Log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }

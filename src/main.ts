@@ -86,7 +86,6 @@ function report(error: unknown, { json, warnings }: Reporting, { err }: Pick<Str
   return exitCode
 }
 
-/** Runs this process's own command line. */
 export async function main(): Promise<void> {
   // By default Node would open its debugger, through which anybody on the machine could run code in this process.
   process.on('SIGUSR1', () => {})
@@ -131,10 +130,7 @@ const unwrittenBecause = (error: Error, loss: Loss | null): string =>
 
 // Output into a file: complete, or an error.
 
-/**
- * The stream to print to instead of `usual`, the descriptor's own. For a file, Node's stream counts a partial write, as
- * on a full disk, as complete.
- */
+/** The descriptor's own stream; for a file, where Node's counts a partial write as complete, one that does not. */
 function wholeOutput<S extends NodeJS.WritableStream>(usual: () => S, fd: number): S | Writable {
   return isFile(fd) ? fileOutput(fd) : usual()
 }

@@ -10,7 +10,6 @@ type Call = {
   method: 'GET' | 'POST'
   headers: OutgoingHttpHeaders
   body?: string
-  /** For the whole call. */
   timeoutMs: number
   /** For the connection and its TLS. */
   connectTimeoutMs?: number
@@ -27,10 +26,7 @@ const HEAD_BYTES_MAX = 16 * 1024
 /** Answers 1xx before the final one. RFC 9110, section 15.2: a client accepts any number of them. */
 const INTERIM_ANSWERS_MAX = 100
 
-/**
- * Throws with the reason when no head of a final answer was read. A redirect is an answer. Proxy variables of the
- * environment are ignored, and no variable switches off the check of a certificate.
- */
+/** Throws when no head of a final answer was read. No variable sets a proxy or switches off the check of TLS. */
 export async function call(url: URL, options: Call): Promise<Answer> {
   // Loaded only when needed: most ticks make no call.
   const { request } = url.protocol === 'https:' ? await import('node:https') : await import('node:http')

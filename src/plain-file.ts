@@ -14,10 +14,7 @@ import { Problem } from './core/problem.ts'
 
 const { O_RDONLY, O_NOFOLLOW = 0, O_NONBLOCK = 0 } = constants
 
-/**
- * Opens whatever has the name, but never the target of a link, and without waiting for the other end of a pipe. The
- * caller checks the result. Throws the system's error; `isLinkRefused` recognises a link.
- */
+/** Never opens the target of a link, nor waits for the other end of a pipe. Throws the system's error. */
 export const openUnlinked = (path: string, flags = O_RDONLY, mode = 0o600): number =>
   openSync(path, flags | O_NOFOLLOW | O_NONBLOCK, mode)
 
@@ -27,11 +24,7 @@ export const isLinkRefused = (error: unknown): boolean =>
 /** Opens a file that a person named, links included, also without waiting. */
 export const openNamed = (path: string): number => openSync(path, O_RDONLY | O_NONBLOCK)
 
-/**
- * Opens a plain file and returns its descriptor; `flags` are those of open(2), and a file that this creates is private.
- * Throws bad_file for a link and anything else that is not a plain file, without following, creating or waiting for
- * anything. Throws the system's error otherwise.
- */
+/** Opens a plain file, a created one private. Throws bad_file for anything else, or the system's error. */
 export function openPlain(file: string, flags = O_RDONLY): number {
   let descriptor: number
   try {

@@ -85,7 +85,6 @@ export const findDeployed = (root: string): string[] =>
 export const embedded = (name: string): { bytes: Uint8Array; sha256: string } | null =>
   isSea() ? { bytes: new Uint8Array(getRawAsset(name)), sha256: hashOf(name) } : null
 
-/** The package with the viewer of the API description. */
 export const VIEWER = 'swagger-ui-dist'
 /** The files for a browser: those of the viewer, and our own beside them. All are embedded gzipped. */
 const BROWSER_FILES = {
@@ -98,7 +97,6 @@ type BrowserFile = keyof typeof BROWSER_FILES
 export const browserFiles = Object.keys(BROWSER_FILES) as BrowserFile[]
 export const browserAsset = (name: BrowserFile): string => `browser/${name}.gz`
 
-/** The path of the file in the checkout in `root`. */
 export const findBrowserFile = (root: string, name: BrowserFile): string =>
   join(root, BROWSER_FILES[name], name)
 
@@ -119,7 +117,5 @@ function hashOf(name: string): string {
   if (hash === undefined) throw new Error(`the executable was built without a hash of ${name}`)
   return hash
 }
-
-// The version of this program in package.json.
 
 export const VERSION: string = manifest.version

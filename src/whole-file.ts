@@ -22,11 +22,7 @@ import { basename, dirname, join, resolve } from 'node:path'
 import { Problem, reasonInWords } from './core/problem.ts'
 import { openNamed } from './plain-file.ts'
 
-/**
- * Writes a file so that a reader sees either the old content or the new one. A full disk leaves the old content, and a
- * signal leaves no unfinished file. Throws file_exists when the name is taken and may not be replaced, storage_failed
- * for the disk.
- */
+/** A reader sees the old content or the new one, whatever interrupts it. Throws file_exists, storage_failed. */
 export async function writeFileWhole(
   file: string,
   chunks: AsyncIterable<string> | readonly string[],
@@ -91,10 +87,7 @@ async function writeAll(
 const isOfSystem = (error: unknown): error is NodeJS.ErrnoException =>
   error instanceof Error && 'syscall' in error
 
-/**
- * A name for the unfinished file. It contains the process id, so that a file left by a killed process is recognised and
- * removed. Throws bad_file when there is no such folder, or the file itself is a folder, a pipe or a device.
- */
+/** Has the process id, by which the file of a killed process is known and removed. Throws bad_file. */
 export function nameAside(file: string): string {
   if (isFolder(file)) throw new Problem('bad_file', folderGiven(file))
   refuseDevice(file)
@@ -199,10 +192,7 @@ export function syncFolder(folder: string): void {
 
 const UNSYNCABLE = ['EACCES', 'EPERM', 'EINVAL', 'ENOTSUP', 'EISDIR', 'EBADF']
 
-/**
- * Whether a file that was complete is gone or empty. A folder that is missing or unreadable proves nothing: the service
- * may lack the permission, and another host does not have the folder.
- */
+/** Whether a complete file is gone or empty. A folder that cannot be read, or is another host's, proves nothing. */
 export function isLost(file: string, host: string | null): boolean {
   if (host !== null && host !== hostname()) return false
   try {

@@ -16,7 +16,6 @@ const LINES_PER_READ = 2_000
 
 type AgainstStore = Pick<MonthStore, 'readTenantLines' | 'readAdjustmentLines'>
 
-/** The possible findings about an order. */
 export const ORDER_FINDINGS = ['missing_here', 'missing_there', 'different', 'without_id'] as const
 export type OrderFinding = (typeof ORDER_FINDINGS)[number]
 
@@ -31,16 +30,12 @@ export type FoundOrder = {
   rows: number
   ours: OrderSide | null
   theirs: OrderSide | null
-  /** The fields that differ. */
   fields: ('usd' | 'btc' | 'fee' | 'plan')[]
   /** Corrected after the compared months; `ours` includes the corrections. */
   isCorrectedSince: boolean
   /** Recorded here as a failure: nothing was bought. */
   isFailure: boolean
-  /**
-   * An order with the same amounts that only the other side has, under an id that a spreadsheet may have made of this
-   * one.
-   */
+  /** An order with equal amounts on the other side, under an id that a spreadsheet may have made of this one. */
   twin: string | null
 }
 
@@ -53,9 +48,7 @@ export type Comparison = {
   corrections: OrderSums
   /** The number and the sums of each finding, on the side that has the orders; ours less theirs where both do. */
   found: Record<OrderFinding, OrderSums>
-  /**
-   * Rows of the file counted only in the sums of `missing_here`: those after the first `UNKNOWN_MAX` unknown orders.
-   */
+  /** Rows after the first `UNKNOWN_MAX` unknown orders: counted only in the sums of `missing_here`. */
   unlistedRows: number
   /** Generated one by one, first in the order of the ledger, then in that of the file. */
   findings: () => Generator<FoundOrder>
@@ -64,10 +57,7 @@ export type Comparison = {
 /** The most orders kept that only the file has. More of them are probably another partner's, or another month's. */
 export const UNKNOWN_MAX = 100_000
 
-/**
- * Compares the orders of a tenant recorded in consecutive periods. Our side of an order includes all its corrections,
- * whenever they were made.
- */
+/** Compares the orders of consecutive periods. Ours include all their corrections, whenever they were made. */
 export async function compareOrders(
   store: AgainstStore,
   { tenant, periods }: { tenant: Tenant; periods: readonly FixedPeriod[] },
@@ -75,9 +65,12 @@ export async function compareOrders(
 ): Promise<Comparison> {
   const book = createBook()
   const corrections = none()
-  for (const period of periods)
-    for await (const lines of linesOf(store, tenant, period))
+  for (const period of periods) {
+    const read = (page: { after: TradeLine | null; limit: number }) =>
+      store.readTenantLines(tenant, period, page)
+    for await (const lines of pagesAfter(LINES_PER_READ, read))
       for (const line of lines) enter(book, line, corrections)
+  }
   const last = periods.at(-1)
   if (last)
     for await (const lines of correctionsAfter(store, tenant, last))
@@ -86,10 +79,6 @@ export async function compareOrders(
   return { corrections, ...resultOf(book) }
 }
 
-const linesOf = (store: AgainstStore, tenant: Tenant, period: FixedPeriod): AsyncGenerator<TradeLine[]> =>
-  pagesAfter(LINES_PER_READ, (page) => store.readTenantLines(tenant, period, page))
-
-/** Corrections after a period. */
 const correctionsAfter = (
   store: AgainstStore,
   { partnerSlug: slug, environment }: Tenant,
@@ -120,7 +109,6 @@ const none = (): OrderSums => ({ orders: 0, usd: 0n, btc: 0n })
 
 // Both sides of a million orders, in columns: as objects they would take four times the memory.
 
-/** The flags of an order. */
 const OURS = 1
 const FAILED = 2
 const CORRECTED_SINCE = 4
@@ -140,7 +128,7 @@ function createColumns() {
   let room = FIRST_ROOM
   const amounts = Object.fromEntries(COLUMNS.map((name) => [name, new BigInt64Array(room)])) as Record<
     AmountColumn,
-    BigInt64Array
+    BigInt64Array<ArrayBuffer>
   >
   const numbers = {
     flags: new Int32Array(room),
@@ -152,20 +140,12 @@ function createColumns() {
   return {
     amounts,
     numbers,
-    /** Makes room for `count` orders. */
     reach(count: number): void {
       if (count <= room) return
       room *= 2
-      for (const name of COLUMNS) {
-        const wider = new BigInt64Array(room)
-        wider.set(amounts[name])
-        amounts[name] = wider
-      }
-      for (const name of Object.keys(numbers) as (keyof typeof numbers)[]) {
-        const wider = new Int32Array(room)
-        wider.set(numbers[name])
-        numbers[name] = wider
-      }
+      for (const name of COLUMNS) amounts[name] = new BigInt64Array(amounts[name].buffer.transfer(8 * room))
+      for (const name of Object.keys(numbers) as (keyof typeof numbers)[])
+        numbers[name] = new Int32Array(numbers[name].buffer.transfer(4 * room))
     },
     /** Adds an amount, in units for our side and in units of 1e-18 for the file. */
     enter(whose: Whose, of: Amount, at: number, amount: bigint): void {
@@ -179,7 +159,6 @@ function createColumns() {
       rests[at] = rest
       add(`their${of}`, at, (whole - rest) / EXACT_PER_UNIT)
     },
-    /** The sum in units. */
     amountAt(whose: Whose, of: Amount, at: number): bigint {
       const units = amounts[`${whose}${of}`][at] ?? 0n
       return whose === 'our'
@@ -427,7 +406,6 @@ const NO_ID = {
   twin: null,
 } satisfies Partial<FoundOrder>
 
-/** Adds `orders` orders, one by default. */
 function sum(of: OrderSums, { orders = 1, usd, btc }: { orders?: number; usd: bigint; btc: bigint }): void {
   of.orders += orders
   of.usd += usd

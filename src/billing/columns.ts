@@ -12,137 +12,17 @@ export type ReportKind = (typeof REPORTS)[number]
 export const ALL_REPORTS = [...REPORTS, 'partners'] as const
 export type AnyReport = (typeof ALL_REPORTS)[number]
 
-export const SUMMARY_COLUMNS = [
-  'partner_slug',
-  'environment',
-  'month',
-  'period_start',
-  'period_end',
-  'currency',
-  'final',
-  'billable',
-  'pricing_tier',
-  'pricing_tier_source',
-  'rate_bps',
-  'active_users',
-  'active_plans',
-  'executions_created',
-  'executions_filled',
-  'executions_partial',
-  'executions_failed',
-  'executions_cancelled',
-  'trade_count',
-  'volume_usd',
-  'volume_btc',
-  'average_price_usd',
-  'partner_fees_usd',
-  'volume_fee_usd',
-  'user_fee_usd',
-  'minimum_fee_usd',
-  'total_fee_usd',
-] as const
-export type SummaryColumn = (typeof SUMMARY_COLUMNS)[number]
-
-/** The sums of a user's trades in a month, and of those of all users. */
-export const SUM_COLUMNS = [
-  'trade_count',
-  'volume_usd',
-  'volume_btc',
-  'average_price_usd',
-  'partner_fees_usd',
-  'fee_usd',
-] as const
-export type SumColumn = (typeof SUM_COLUMNS)[number]
-
-export const USER_COLUMNS = [
-  'month',
-  'partner_slug',
-  'environment',
-  'partner_user_id',
-  ...SUM_COLUMNS,
-] as const
-export type UserColumn = (typeof USER_COLUMNS)[number]
-
-export const TRADE_COLUMNS = [
-  'recorded_at',
-  'partner_slug',
-  'environment',
-  'partner_user_id',
-  'partner_plan_id',
-  'execution_id',
-  'partner_order_id',
-  'status',
-  'usd_amount',
-  'btc_amount',
-  'execution_price',
-  'partner_fee_usd',
-  'executed_at',
-  'failure_reason',
-] as const
-export type TradeColumn = WithAll<(typeof TRADE_COLUMNS)[number], ReportColumn>
-/** A list of columns that does not compile while one of them is missing. */
-type WithAll<Columns extends string, Them extends Columns> = Columns | Them
-
-export const ADJUSTMENT_COLUMNS = [
-  'recorded_at',
-  'partner_slug',
-  'environment',
-  'partner_user_id',
-  'partner_plan_id',
-  'execution_id',
-  'partner_order_id',
-  'adjustment',
-  'usd_difference',
-  'btc_difference',
-  'reason',
-  'original_recorded_at',
-  'original_status',
-  'original_order_id',
-  'original_usd_amount',
-  'original_btc_amount',
-] as const
-export type AdjustmentColumn = (typeof ADJUSTMENT_COLUMNS)[number]
-
-export const INVOICE_COLUMNS = [
-  'invoice_number',
-  'invoice_date',
-  'due_date',
-  'partner_slug',
-  'month',
-  'corrects',
-  'net_usd',
-  'tax_usd',
-  'total_usd',
-] as const
-export type InvoiceColumn = (typeof INVOICE_COLUMNS)[number]
-
-export const PARTNER_COLUMNS = [
-  'partner_slug',
-  'environment',
-  'from_month',
-  'to_month',
-  'currency',
-  'final',
-  'billable',
-  'trade_count',
-  'active_user_months',
-  'volume_usd',
-  'volume_btc',
-  'average_price_usd',
-  'partner_fees_usd',
-  'volume_fee_usd',
-  'user_fee_usd',
-  'up_to_minimum_usd',
-  'total_fee_usd',
-] as const
-export type PartnerColumn = (typeof PARTNER_COLUMNS)[number]
-
-type AnyColumn = SummaryColumn | UserColumn | TradeColumn | AdjustmentColumn | InvoiceColumn | PartnerColumn
 /**
  * The kind of a column: text from outside, figures that can be added up, or neither. A new column does not compile
- * until this is declared, because a spreadsheet would compute a formula written by a partner.
+ * without one, because a spreadsheet would compute a formula written by a partner.
  */
-const KINDS: Readonly<Record<AnyColumn, 'foreign' | 'plain' | Unit>> = {
+type Kind = 'foreign' | 'plain' | Unit
+
+/** Columns in the order of their report, each with its kind. */
+const columns = <C extends string>(kinds: Record<C, Kind>): Readonly<Record<C, Kind>> => kinds
+const namesOf = <C extends string>(kinds: Record<C, Kind>): readonly C[] => Object.keys(kinds) as C[]
+
+const SUMMARY = columns({
   partner_slug: 'foreign',
   environment: 'plain',
   month: 'plain',
@@ -170,12 +50,45 @@ const KINDS: Readonly<Record<AnyColumn, 'foreign' | 'plain' | Unit>> = {
   user_fee_usd: 'dollars',
   minimum_fee_usd: 'plain',
   total_fee_usd: 'dollars',
+})
+export type SummaryColumn = keyof typeof SUMMARY
+export const SUMMARY_COLUMNS = namesOf(SUMMARY)
+
+/** The sums of a user's trades in a month, and of those of all users. */
+const SUMS = columns({
+  trade_count: 'count',
+  volume_usd: 'dollars',
+  volume_btc: 'coins',
+  average_price_usd: 'plain',
+  partner_fees_usd: 'dollars',
   fee_usd: 'dollars',
+})
+export type SumColumn = keyof typeof SUMS
+export const SUM_COLUMNS = namesOf(SUMS)
+
+const USER = columns({
+  month: 'plain',
+  partner_slug: 'foreign',
+  environment: 'plain',
   partner_user_id: 'foreign',
+  ...SUMS,
+})
+export type UserColumn = keyof typeof USER
+export const USER_COLUMNS = namesOf(USER)
+
+/** The columns that the trades and the adjustments begin with. */
+const LINE = columns({
   recorded_at: 'plain',
+  partner_slug: 'foreign',
+  environment: 'plain',
+  partner_user_id: 'foreign',
   partner_plan_id: 'foreign',
   execution_id: 'foreign',
   partner_order_id: 'foreign',
+})
+
+const TRADE = columns({
+  ...LINE,
   status: 'plain',
   usd_amount: 'dollars',
   btc_amount: 'coins',
@@ -183,6 +96,14 @@ const KINDS: Readonly<Record<AnyColumn, 'foreign' | 'plain' | Unit>> = {
   partner_fee_usd: 'dollars',
   executed_at: 'plain',
   failure_reason: 'foreign',
+})
+export type TradeColumn = WithAll<keyof typeof TRADE, ReportColumn>
+export const TRADE_COLUMNS = namesOf(TRADE)
+/** A list of columns that does not compile while one of them is missing. */
+type WithAll<Columns extends string, Them extends Columns> = Columns | Them
+
+const ADJUSTMENT = columns({
+  ...LINE,
   adjustment: 'plain',
   usd_difference: 'dollars',
   btc_difference: 'coins',
@@ -192,26 +113,52 @@ const KINDS: Readonly<Record<AnyColumn, 'foreign' | 'plain' | Unit>> = {
   original_order_id: 'foreign',
   original_usd_amount: 'plain',
   original_btc_amount: 'plain',
+})
+export type AdjustmentColumn = keyof typeof ADJUSTMENT
+export const ADJUSTMENT_COLUMNS = namesOf(ADJUSTMENT)
+
+const INVOICE = columns({
   invoice_number: 'foreign',
   invoice_date: 'plain',
   due_date: 'plain',
+  partner_slug: 'foreign',
+  month: 'plain',
   corrects: 'foreign',
   net_usd: 'dollars',
   tax_usd: 'dollars',
   total_usd: 'dollars',
+})
+export type InvoiceColumn = keyof typeof INVOICE
+export const INVOICE_COLUMNS = namesOf(INVOICE)
+
+const PARTNER = columns({
+  partner_slug: 'foreign',
+  environment: 'plain',
   from_month: 'plain',
   to_month: 'plain',
+  currency: 'plain',
+  final: 'plain',
+  billable: 'plain',
+  trade_count: 'count',
   active_user_months: 'count',
+  volume_usd: 'dollars',
+  volume_btc: 'coins',
+  average_price_usd: 'plain',
+  partner_fees_usd: 'dollars',
+  volume_fee_usd: 'dollars',
+  user_fee_usd: 'dollars',
   up_to_minimum_usd: 'dollars',
-}
+  total_fee_usd: 'dollars',
+})
+export type PartnerColumn = keyof typeof PARTNER
+export const PARTNER_COLUMNS = namesOf(PARTNER)
+
+const KINDS = { ...SUMMARY, ...USER, ...TRADE, ...ADJUSTMENT, ...INVOICE, ...PARTNER }
 const kindOf = (name: string) => (KINDS as Readonly<Record<string, string>>)[name]
 
-export const columnsOf = (names: readonly AnyColumn[]): CsvColumn[] =>
+export const columnsOf = (names: readonly (keyof typeof KINDS)[]): CsvColumn[] =>
   names.map((name) => ({ name, ...(KINDS[name] === 'foreign' ? { foreign: true } : { plain: true }) }))
 
-// The last row of a report, on request: the totals of its rows.
-
-/** The first cell of that row. No slug, month or instant looks like it. */
 export const TOTAL = 'TOTAL'
 
 type Unit = 'count' | 'dollars' | 'coins'
@@ -222,21 +169,15 @@ const UNITS: Readonly<Record<Unit, { read: (cell: string) => bigint; write: (sum
   coins: { read: btc, write: (sum) => formatBtc(sum as ReturnType<typeof btc>) },
 }
 
-type Totals<C extends string> = {
-  /** Passes the rows on and counts each. */
-  adding: (rows: Iterable<Row<C>>) => Iterable<Row<C>>
-  /** The row of totals: sums where they have a meaning, empty cells elsewhere. */
-  row: () => Row<C>
-}
-
 /** Adds up rows exactly, one by one, without keeping them. */
-export function createTotals<C extends string>(columns: readonly C[]): Totals<C> {
+export function createTotals<C extends string>(columns: readonly C[]) {
   const sums = columns.flatMap((name) => {
     const unit = (UNITS as Readonly<Partial<Record<string, (typeof UNITS)[Unit]>>>)[kindOf(name) ?? '']
     return unit ? [{ name, unit, sum: 0n }] : []
   })
   return {
-    *adding(rows) {
+    /** Passes the rows on and counts each. */
+    *adding(rows: Iterable<Row<C>>): Iterable<Row<C>> {
       for (const row of rows) {
         for (const one of sums) {
           const cell = row[one.name]
@@ -245,7 +186,8 @@ export function createTotals<C extends string>(columns: readonly C[]): Totals<C>
         yield row
       }
     },
-    row() {
+    /** The row of totals: sums where they have a meaning, empty cells elsewhere. */
+    row(): Row<C> {
       const cells = columns.map((name, at) => [name, at === 0 ? TOTAL : null] as const)
       const added = sums.map(({ name, unit, sum }) => [name, unit.write(sum)] as const)
       return Object.fromEntries([...cells, ...added]) as Row<C>

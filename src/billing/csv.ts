@@ -5,7 +5,6 @@ import type { Problem } from '../core/problem.ts'
 // Written: CRLF, quotes where they are needed, always a header.
 
 export type Cell = string | number | boolean | null
-/** A row by the names of its columns. */
 export type Row<C extends string = string> = Readonly<Record<C, Cell>>
 export type CsvColumn<C extends string = string> = {
   name: C
@@ -20,7 +19,6 @@ export type CsvColumn<C extends string = string> = {
 /** `raw` has no guard against formulas, for programs; `quoted` has all texts in quotes, for spreadsheets. */
 export type Texts = 'guarded' | 'raw' | 'quoted'
 
-/** The columns, with their texts written in another way. */
 export const writtenAs = (columns: readonly CsvColumn[], texts: Texts = 'guarded'): readonly CsvColumn[] =>
   texts === 'guarded'
     ? columns
@@ -28,14 +26,12 @@ export const writtenAs = (columns: readonly CsvColumn[], texts: Texts = 'guarded
         !column.foreign ? column : texts === 'raw' ? { name: column.name } : { ...column, inQuotes: true },
       )
 
-/** The delimiters, by the name that an option has for each. */
 export const DELIMITERS = { ',': ',', ';': ';', tab: '\t' } as const
 export type Delimiter = (typeof DELIMITERS)[keyof typeof DELIMITERS]
 /** The form of a file: its delimiter, and figures and times as programs read them, or spreadsheets of a country. */
 export type CsvForm = { delimiter: Delimiter; decimalComma: boolean; spreadsheetTimes: boolean }
 export const STANDARD: CsvForm = { delimiter: ',', decimalComma: false, spreadsheetTimes: false }
 
-/** The byte order mark by which spreadsheets recognise UTF-8. */
 export const BOM = '\uFEFF'
 
 export const csvHeader = (columns: readonly CsvColumn[], { delimiter } = STANDARD): string =>
@@ -86,7 +82,6 @@ const INSTANT = /^(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)\.\d{3}Z$/
 /** Puts a quote in front of text that a spreadsheet would otherwise compute. */
 const defused = (cell: string): string => (/^[=+\-@\t\r]/.test(cell) ? `'${cell}` : cell)
 
-/** The cell without the quote that keeps a spreadsheet from computing it. */
 export const unguarded = (cell: string): string => (/^'[=+\-@\t\r]/.test(cell) ? cell.slice(1) : cell)
 
 // Reading, piece by piece as the text arrives.
@@ -97,10 +92,7 @@ export type CsvRecord = { line: number; cells: string[] }
 /** The longest cell of a list of orders: a quote that is never closed must not fill the memory. */
 const CELL_CHARS_MAX = 64 * 1024
 
-/**
- * Reads RFC 4180 with CRLF, LF or CR. Yields, for each piece of the text, the records that it completes: in batches,
- * because a million single steps of an async iterator take longer than the reading. `wrong` makes the error for a line.
- */
+/** Reads RFC 4180 with CRLF, LF or CR, in batches: a million single steps of an async iterator take long. */
 export async function* recordsOf(
   text: AsyncIterable<string>,
   { delimiter, wrong }: CsvReading,
@@ -153,7 +145,6 @@ function createCsvReader({ delimiter, wrong }: CsvReading) {
       throw wrong(begun, state === 'quoted' ? 'a quote is never closed' : 'this is no list of orders')
   }
 
-  /** Handles one character that has a meaning, or begins a cell. */
   function meet(character: string): void {
     if (state === 'quoted') {
       if (character === '"') state = 'closed'

@@ -49,15 +49,15 @@ const ROWS_PER_PAGE = 250
 
 export type ExportScope = { store: BillingStore; period: FixedPeriod; filter: TenantFilter }
 
+/** Pages of rows, each made one by one. */
+type Pages<C extends string = string> = AsyncGenerator<Iterable<Row<C>>>
+
 type Report = {
   columns: readonly CsvColumn[]
   /** Whether the report has a row for each line of a month, so that the number of rows is known before reading. */
   isOfLines: boolean
-  /**
-   * Yields pages, because waiting for each row would take longer than reading it. The rows of a page are made one by
-   * one.
-   */
-  pages: (scope: ExportScope) => AsyncGenerator<Iterable<Row>>
+  /** In pages, because waiting for each row would take longer than reading it. */
+  pages: (scope: ExportScope) => Pages
 }
 
 export const EXPORTS: Record<ReportKind, Report> & { partners: Omit<Report, 'pages'> } = {
@@ -69,16 +69,11 @@ export const EXPORTS: Record<ReportKind, Report> & { partners: Omit<Report, 'pag
   partners: { columns: columnsOf(PARTNER_COLUMNS), isOfLines: false },
 }
 
-async function* summaryPages({
-  store,
-  period,
-  filter,
-}: ExportScope): AsyncGenerator<Iterable<Row<SummaryColumn>>> {
+async function* summaryPages({ store, period, filter }: ExportScope): Pages<SummaryColumn> {
   for (const tenant of await store.listTenants(filter, periodOf(period.month).end))
     yield [statementJson((await bill(store, tenant, period)).statement)]
 }
 
-/** The sums of each partner over the months. */
 export async function sumsOfPartners({ store, periods, filter }: Reading): Promise<Row<PartnerColumn>[]> {
   const statements: Statement[] = []
   for (const period of periods)
@@ -87,7 +82,7 @@ export async function sumsOfPartners({ store, periods, filter }: Reading): Promi
   return sumsByTenant(statements)
 }
 
-async function* userPages({ store, period, filter }: ExportScope): AsyncGenerator<Iterable<Row<UserColumn>>> {
+async function* userPages({ store, period, filter }: ExportScope): Pages<UserColumn> {
   for (const tenant of await store.listTenants(filter, periodOf(period.month).end)) {
     const { users } = await bill(store, tenant, period)
     const whose = { month: period.month, partner_slug: tenant.partnerSlug, environment: tenant.environment }
@@ -95,11 +90,7 @@ async function* userPages({ store, period, filter }: ExportScope): AsyncGenerato
   }
 }
 
-async function* tradePages({
-  store,
-  period,
-  filter,
-}: ExportScope): AsyncGenerator<Iterable<Row<TradeColumn>>> {
+async function* tradePages({ store, period, filter }: ExportScope): Pages<TradeColumn> {
   const pages = pagesAfter<TradeLine>(ROWS_PER_PAGE, (page) => store.readTradeLines(period, filter, page))
   for await (const page of pages) {
     yield rowsOf(page, tradeRow)
@@ -112,7 +103,6 @@ type AdjustmentScope = Pick<ExportScope, 'period' | 'filter'> & {
   store: Pick<BillingStore, 'readAdjustmentLines'>
 }
 
-/** The adjustments of a period, page by page. */
 export const adjustmentPages = ({
   store,
   period,
@@ -120,17 +110,15 @@ export const adjustmentPages = ({
 }: AdjustmentScope): AsyncGenerator<AdjustmentLine[]> =>
   pagesAfter(ROWS_PER_PAGE, (page) => store.readAdjustmentLines(period, filter, page))
 
-async function* adjustmentRowPages(scope: ExportScope): AsyncGenerator<Iterable<Row<AdjustmentColumn>>> {
+async function* adjustmentRowPages(scope: ExportScope): Pages<AdjustmentColumn> {
   for await (const page of adjustmentPages(scope)) yield rowsOf(page, adjustmentLineJson)
 }
 
-async function* invoicePages(scope: ExportScope): AsyncGenerator<Iterable<Row<InvoiceColumn>>> {
+async function* invoicePages(scope: ExportScope): Pages<InvoiceColumn> {
   for await (const page of issuedPages(scope)) yield rowsOf(page, issuedJson)
 }
 
-/**
- * The invoices and credit notes of a month, page by page; for a running month, those so far. Only live months have any.
- */
+/** The invoices and credit notes of a month, page by page. Only live months have any. */
 export async function* issuedPages({ store, period, filter }: ExportScope): AsyncGenerator<Issued[]> {
   if (filter.environment === 'test') return
   const { start: from, end: before } = periodOf(period.month)
@@ -155,7 +143,6 @@ export type Form = {
   csv?: CsvForm
 }
 
-/** The input of an export: the months, each with its fixed period. */
 export type Reading = { store: ExportScope['store']; periods: readonly FixedPeriod[]; filter: TenantFilter }
 
 /** Text gathered before it is written: a write for every row would be slow. */
@@ -185,7 +172,7 @@ export async function* exportText(
   yield { text: text + (json ? ']\n' : ''), rows: pending }
 }
 
-async function* pagesOf(reading: Reading, { report, totals: asked }: Form): AsyncGenerator<Iterable<Row>> {
+async function* pagesOf(reading: Reading, { report, totals: asked }: Form): Pages {
   const totals = asked ? createTotals(EXPORTS[report].columns.map(({ name }) => name)) : null
   for await (const page of report === 'partners'
     ? [await sumsOfPartners(reading)]
@@ -194,16 +181,10 @@ async function* pagesOf(reading: Reading, { report, totals: asked }: Form): Asyn
   if (totals) yield [totals.row()]
 }
 
-async function* monthPages(
-  { store, periods, filter }: Reading,
-  report: ReportKind,
-): AsyncGenerator<Iterable<Row>> {
+async function* monthPages({ store, periods, filter }: Reading, report: ReportKind): Pages {
   for (const period of periods) yield* EXPORTS[report].pages({ store, period, filter })
 }
 
-// The rows of the trades report and of the adjustments report: every column, for a fill, a failure and a correction.
-
-/** A line of a month as a row of its export. */
 export const tradeRow = (line: TradeLine): Row<TradeColumn> =>
   line.entry.kind === 'trade' ? fillRow(line, line.entry) : adjustmentRow(line, line.entry)
 
@@ -226,9 +207,7 @@ function adjustmentRow(
   }
 }
 
-/**
- * A row of the adjustments report: an adjustment beside the fill it corrects, with its reason in a column of its own.
- */
+/** A row of the adjustments report: an adjustment beside the fill it corrects. */
 export function adjustmentLineJson({ adjustment, original, partnerOrderId, ...line }: AdjustmentLine) {
   const fill = 'usdAmount' in original.report ? original.report : null
   return {

@@ -92,7 +92,6 @@ async function evidenceOf({ store, period, filter }: ExportScope, slug: string):
   }
 }
 
-/** The invoice as a page, in pieces. */
 export async function* invoiceText(
   scope: OrdersScope,
   invoice: Invoice,
@@ -125,7 +124,6 @@ export type Parties = {
   /** The service charged for. Missing in invoices issued before it was kept, like the fields below. */
   description?: string | undefined
   page?: Page | undefined
-  /** The customer's own reference, such as a purchase order. */
   reference?: string | undefined
   note?: string | undefined
 }
@@ -140,13 +138,11 @@ type Evidence = { command: string; rows: number; sha256: string }
 
 export type Invoice = {
   statement: Statement
-  /** Null for an invoice without a number of a series. */
   issued: Issued | null
   /** Whether the issuer assigns numbers, and this invoice has none yet. */
   isDraft: boolean
   /** The period of the statement; for a month that is not over, it holds the figures so far. */
   period: FixedPeriod
-  /** Null where no settings name them. */
   parties: Parties | null
   /** The sum of the month's adjustments, exact and as printed; the rest of the volume is fills. */
   adjusted: { count: number; usd: Usd; printed: Usd }
@@ -154,11 +150,7 @@ export type Invoice = {
   evidence: Evidence | null
 }
 
-/**
- * The number of an invoice, unique and always the same: the assigned one or, for an issuer without a series, made from
- * the slug and the month. Null while the month can change or the number has yet to be assigned, because a page with a
- * number would be taken for the invoice.
- */
+/** Unique, and always the same. Null while there is none: a page with a number would be taken for the invoice. */
 export function numberOf({ statement: { tenant, period, final }, issued, isDraft }: Invoice): string | null {
   if (issued) return issued.number
   return final && !isDraft ? numberWithoutSeries(tenant.partnerSlug, period.month) : null
@@ -171,7 +163,6 @@ export function dateOf(invoice: Invoice): string | null {
   return numberOf(invoice) === null ? null : utcDate(statement.period.end)
 }
 
-/** The day by which to pay; null where the settings do not say. */
 export function dueOf(invoice: Invoice): string | null {
   const days = invoice.parties?.dueDays ?? null
   const start = invoice.issued?.issuedAt ?? invoice.statement.period.end
@@ -182,7 +173,6 @@ export function dueOf(invoice: Invoice): string | null {
 export const termsOf = (invoice: Invoice): readonly string[] =>
   numberOf(invoice) === null ? [] : (invoice.parties?.issuer.notes ?? [])
 
-/** The tax on the fees; an issued invoice keeps its own. */
 export const taxIn = ({ statement, parties, issued }: Invoice): Usd =>
   issued?.tax ?? taxOf(statement.fees.total, parties?.tax ?? null)
 
@@ -192,7 +182,6 @@ const inCents = (amount: Usd): string => grouped(formatCents(amount))
 const lastDayOf = ({ period }: Statement): string => utcDate(plus(period.end, -1))
 const firstDayOf = ({ period }: Statement): string => utcDate(period.start)
 
-/** The volume of the month without its adjustments. */
 export const fillsOf = ({ statement, adjusted }: Invoice): Usd =>
   (statement.activity.volume - adjusted.usd) as Usd
 
@@ -249,7 +238,6 @@ function volumeArithmetic(volume: Usd, bps: number, fee: Usd): string {
   return `${printUsd(charged)} x ${grouped(bps)} / 10,000 = ${grouped(exact)}${rounded}`
 }
 
-/** Why the month is charged by this tier. */
 export function tierReason({ tenant, tier, tierSource, activity }: Statement): string {
   if (tierSource === 'override') return `set for ${tenant.partnerSlug}, whatever its volume`
   const volume = `the volume of ${inCents(activity.volume)}`
@@ -265,7 +253,6 @@ export type OrdersScope = ExportScope & { store: Pick<ExecutionStore, 'findExecu
 
 export type OrderLine = AdjustmentLine & { changed: AdjustedOrders }
 
-/** The adjustments of a period, page by page, each with its orders. */
 export async function* orderPages(scope: OrdersScope): AsyncGenerator<OrderLine[]> {
   for await (const page of adjustmentPages(scope)) {
     const lines: OrderLine[] = []
@@ -297,6 +284,10 @@ export const orderLineJson = ({ changed, ...line }: OrderLine) => ({
 
 type Fact = readonly [label: string, value: string]
 
+/** A fact, or none without a value. */
+const fact = (label: string, value: string | false | null | undefined): Fact[] =>
+  typeof value === 'string' ? [[label, value]] : []
+
 export type Words = {
   title: string
   /** Null while the month can change. */
@@ -304,7 +295,6 @@ export type Words = {
   /** The name of the page: the number, or the partner and the month. */
   name: string
   page: Page
-  /** A warning that a reader must see first. */
   warning: string | null
   parties: { heading: string; lines: readonly string[] }[]
   facts: readonly Fact[]
@@ -321,7 +311,6 @@ export type Words = {
 /** Cells of an adjustment, under the columns of `adjustments`; amounts come last. */
 type AdjustmentCells = readonly [date: string, what: string, why: string, usd: string, btc: string]
 
-/** A layout: how a beginning, each adjustment and an end are written. */
 export type Layout = {
   head: (words: Words) => string
   adjustment: (cells: AdjustmentCells) => string
@@ -344,10 +333,10 @@ function wordsOf(invoice: Invoice): Words {
       { heading: 'To', lines: parties ? partyLines(parties.partner) : [tenant.partnerSlug] },
     ],
     facts: [
-      ...(date === null ? [] : [['Invoice date', date] as const]),
-      ...(due === null ? [] : [['Due date', due] as const]),
+      ...fact('Invoice date', date),
+      ...fact('Due date', due),
       ...renderedIn(invoice),
-      ...(parties?.reference === undefined ? [] : [['Your reference', parties.reference] as const]),
+      ...fact('Your reference', parties?.reference),
       ['Period', `${firstDayOf(statement)} to ${lastDayOf(statement)} (UTC)`],
       ['Tier', `${tier.name}: ${rates(invoice)}`],
       ['Why this tier', printedReason(statement)],
@@ -383,7 +372,6 @@ function wordsOf(invoice: Invoice): Words {
 
 const MONTH = new Intl.DateTimeFormat('en-US', { timeZone: 'UTC', month: 'long', year: 'numeric' })
 
-/** The service charged for, and for how many users. */
 function renderedIn({ statement: { activity, period }, parties }: Invoice): Fact[] {
   const description = parties === null ? DESCRIPTION : parties.description
   if (description === undefined) return []
@@ -422,9 +410,7 @@ const hasFractions = (invoice: Invoice): boolean => {
   return ![statement.activity.volume, adjusted.usd, fillsOf(invoice)].every(isWhole)
 }
 
-/**
- * The parts of the volume as printed. The fractions cut off from them have a line of their own, so that they add up.
- */
+/** The parts of the volume as printed, and the fractions cut off from them, so that they add up. */
 function volumeLines(invoice: Invoice): Fact[] | null {
   const { statement, adjusted } = invoice
   const { volume } = statement.activity
@@ -433,11 +419,9 @@ function volumeLines(invoice: Invoice): Fact[] | null {
   const trades = tradesIn(statement.activity)
   if (trades === 0 && adjusted.count === 0) return null
   return [
-    ...(trades === 0 ? [] : [[`Filled and partly filled trades: ${trades}`, printUsd(fills)] as const]),
-    ...(adjusted.count === 0
-      ? []
-      : [[`Adjustments: ${adjusted.count}`, printUsd(adjusted.printed)] as const]),
-    ...(rest === 0n ? [] : [['Fractions of a cent', printUsd(rest)] as const]),
+    ...fact(`Filled and partly filled trades: ${trades}`, trades > 0 && printUsd(fills)),
+    ...fact(`Adjustments: ${adjusted.count}`, adjusted.count > 0 && printUsd(adjusted.printed)),
+    ...fact('Fractions of a cent', rest !== 0n && printUsd(rest)),
     ['Volume', inCents(volume)],
   ]
 }
@@ -490,7 +474,6 @@ const adjustmentCells = ({ adjustment, original, changed, executionId }: OrderLi
   formatBtc(adjustment.btc),
 ]
 
-/** The difference between the two amounts of a line as they are printed. */
 const printedChange = ({ before, after }: AdjustedOrders): Usd =>
   (floorToCents(after.usd) - floorToCents(before.usd)) as Usd
 
@@ -508,7 +491,6 @@ const amountsInWords = ({ usd, btc }: Amounts): string =>
 
 // Records of what was issued: an invoice keeps the settings that it used, and so does a credit note that corrects it.
 
-/** The settings as stored with the number. */
 export const detailsOf = (parties: Parties, reason: string | null = null): string =>
   JSON.stringify({ ...parties, reason })
 
@@ -541,7 +523,7 @@ export function creditPage(credit: Issued, invoice: Issued, layout: Layout): str
       ['Date', utcDate(credit.issuedAt)],
       ['Corrects', `Invoice ${invoice.number} of ${utcDate(invoice.issuedAt)}, for ${invoice.month}`],
       ['Why', reason ?? ''],
-      ...(reference === undefined ? [] : [['Your reference', reference] as const]),
+      ...fact('Your reference', reference),
     ],
     fees: [
       ['Correction of the fees', `of ${printUsd(invoice.net)} invoiced`, printUsd(credit.net)],

@@ -12,7 +12,6 @@ import { type BillingStore, bill } from './statement.ts'
 
 /** In each name, {partner} stands for the slug. */
 export type Accounts = { receivable: string; revenue: string; tax: string }
-/** The names used where the settings give none. */
 export const ACCOUNTS: Accounts = {
   receivable: 'assets:receivable:{partner}',
   revenue: 'revenues:fees',
@@ -24,7 +23,6 @@ type JournalScope = {
   periods: readonly FixedPeriod[]
   filter: TenantFilter
   accounts: Accounts
-  /** The tax of a partner's month. */
   tax: (of: { month: string; slug: string }) => Tax | null
 }
 
@@ -33,10 +31,7 @@ const HEAD = 'decimal-mark .\ncommodity 1000.00 USD\n'
 
 type Written = { text: string; rows: number }
 
-/**
- * A transaction for each partner and month that owes something, and for each credit note issued in the month. Written
- * completely or not at all.
- */
+/** A transaction for each partner and month that owes, and for each credit note of it; all of them, or none. */
 export async function* journalOf(scope: JournalScope): AsyncGenerator<Written> {
   const written: Written[] = [{ text: HEAD, rows: 0 }]
   for (const period of scope.periods) {

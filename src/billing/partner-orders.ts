@@ -6,7 +6,6 @@ import { cut } from '../core/text.ts'
 import { TOTAL } from './columns.ts'
 import { BOM, type CsvForm, type CsvRecord, recordsOf, separatedBy, unguarded } from './csv.ts'
 
-/** The names of the columns; null for one that the file lacks. */
 export type OrderColumns = {
   order: string
   usd: string
@@ -15,7 +14,6 @@ export type OrderColumns = {
   plan: string | null
 }
 
-/** The columns of the trades report. */
 const ORDER_COLUMNS = {
   order: 'partner_order_id',
   usd: 'usd_amount',
@@ -24,10 +22,7 @@ const ORDER_COLUMNS = {
   plan: 'partner_plan_id',
 } as const satisfies OrderColumns
 
-/**
- * A row of the list. Its amounts are exact, in units of 1e-18, and null where nothing was bought. Its names are
- * unchanged: only the recorded ones can tell whether a leading quote is a guard or part of the name.
- */
+/** Exact amounts in units of 1e-18, null where nothing was bought. A leading quote may be part of a name. */
 export type OrderRow = {
   line: number
   order: string
@@ -37,7 +32,6 @@ export type OrderRow = {
 }
 
 type Reading = Pick<CsvForm, 'delimiter' | 'decimalComma'> & {
-  /** The name of the file in messages. */
   file: string
   /** The columns named on the command line, which the file must have. */
   columns: Partial<Record<keyof OrderColumns, string>>
@@ -115,7 +109,6 @@ function rowReader(
   }
 }
 
-/** In units of 1e-18; null for an empty cell. */
 function amountOf(cell: string, decimalComma: boolean, wrong: (why: string) => Problem): bigint | null {
   const text = unguarded(cell).trim()
   if (text === '') return null

@@ -1,14 +1,14 @@
 // Reconciling a month: the same figures computed in three ways, and every trade against its execution.
 
+import { isFill } from '../core/confirmation.ts'
 import { tradesIn } from '../core/fees.ts'
 import { type Btc, formatBtc, formatUsd, type Usd } from '../core/money.ts'
-import type { FixedPeriod } from '../core/month.ts'
-import { periodOf } from '../core/month.ts'
+import { type FixedPeriod, periodOf } from '../core/month.ts'
 import type { Tenant } from '../core/partner.ts'
 import { counted } from '../core/text.ts'
 import type { CheckStore, Fault } from '../store/monitoring.ts'
 import type { TenantFilter, TierStore, TradeLine } from '../store/store.ts'
-import { type BillingStore, bill, chargeFaults, pagesAfter, type Stored } from './statement.ts'
+import { type BillingStore, bill, chargeFaults, pagesAfter, type Stored, totalOf } from './statement.ts'
 
 const TRADES_PER_READ = 2_000
 
@@ -16,9 +16,8 @@ type ReconcileStore = BillingStore &
   CheckStore &
   Pick<TierStore, 'listTiers' | 'listTierOverridesAfter' | 'listMinimumEnds'>
 
-type Sums = { trades: number; volume: bigint; btc: bigint; fees: bigint }
+type Sums = { trades: number; volume: bigint; btc: bigint; partnerFees: bigint }
 
-/** One month: the sum of its trades, and the differences of the other figures. */
 export type ReconciledMonth = {
   month: string
   final: boolean
@@ -31,10 +30,7 @@ export type ReconciledMonth = {
 /** `faults` concern the whole ledger, whatever the months. */
 type Reconciled = { tenants: number; months: ReconciledMonth[]; faults: Fault[] }
 
-/**
- * Proves users = trades = summary for every tenant and month, that each is charged by the tier and the fee that follow
- * from the stored tiers, and that trades and executions match one to one.
- */
+/** Proves users = trades = summary, the charge by the stored tiers, and that trades and executions match 1:1. */
 export async function reconcile(
   store: ReconcileStore,
   periods: readonly FixedPeriod[],
@@ -52,31 +48,19 @@ async function reconcileMonth(
   { tenants, period, filter }: { tenants: readonly Tenant[]; period: FixedPeriod; filter: TenantFilter },
 ): Promise<ReconciledMonth> {
   const byTrades = await sumTrades(store, period, filter)
-  const sum = { trades: 0, volume: 0n, btc: 0n }
-  const findings: Fault[] = []
+  const { month, final } = period
+  const sum = { month, final, trades: 0, volume: 0n, btc: 0n, findings: [] as Fault[] }
   for (const tenant of tenants) {
     const sums = byTrades.get(tenant.tenantId) ?? NOTHING
     sum.trades += sums.trades
     sum.volume += sums.volume
     sum.btc += sums.btc
-    findings.push(...(await compare(store, { tenant, period, sums })))
+    sum.findings.push(...(await compare(store, { tenant, period, sums })))
   }
-  const { trades, volume, btc } = sum
-  return {
-    month: period.month,
-    final: period.final,
-    trades,
-    volume: volume as Usd,
-    btc: btc as Btc,
-    findings,
-  }
+  return sum as ReconciledMonth
 }
 
-/**
- * The findings of `check` that concern trades: a changed row, a trade without its execution, a trade that spent too
- * much without an operator's decision, and a window whose trades do not add up to its spending. They cover the whole
- * ledger, because a row whose time was changed may have left its month.
- */
+/** The findings of `check` that concern trades, in the whole ledger: a changed row may have left its month. */
 const ONE_TO_ONE = [
   'trade_changed',
   'execution_trade',
@@ -91,7 +75,7 @@ const ONE_TO_ONE = [
   'adjustment_amount',
   'adjustment_report',
 ]
-const NOTHING: Sums = { trades: 0, volume: 0n, btc: 0n, fees: 0n }
+const NOTHING: Sums = { trades: 0, volume: 0n, btc: 0n, partnerFees: 0n }
 
 async function compare(
   store: ReconcileStore,
@@ -99,24 +83,10 @@ async function compare(
 ): Promise<Fault[]> {
   const { statement, users } = await bill(store, tenant, period)
   const { activity, fees } = statement
-  const byUsers: Sums = { ...NOTHING }
-  let shares = 0n
-  for (const user of users) {
-    byUsers.trades += user.trades
-    byUsers.volume += user.volume
-    byUsers.btc += user.btc
-    byUsers.fees += user.partnerFees
-    shares += user.fee
-  }
-  const summary: Sums = {
-    trades: tradesIn(activity),
-    volume: activity.volume,
-    btc: activity.btc,
-    fees: activity.partnerFees,
-  }
+  const byUsers = totalOf(users)
   const place = `${tenant.partnerSlug} ${tenant.environment} ${period.month}`
   const unequal = [
-    ['summary', summary],
+    ['summary', { ...activity, trades: tradesIn(activity) }],
     ['users', byUsers],
   ] as const
   const findings = unequal
@@ -127,8 +97,8 @@ async function compare(
       message: `${name} say ${inWords(others)}, the trades add up to ${inWords(sums)}`,
     }))
   // A minimum charged for a month without an active user cannot be shared among users.
-  if (users.length > 0 && shares !== fees.total) {
-    const message = `the shares add up to ${formatUsd(shares as Usd)}, the statement says ${formatUsd(fees.total)}`
+  if (users.length > 0 && byUsers.fee !== fees.total) {
+    const message = `the shares add up to ${formatUsd(byUsers.fee)}, the statement says ${formatUsd(fees.total)}`
     findings.push({ kind: 'fees_differ', subject: place, message })
   }
   const issued = await store.findInvoiceOf(tenant.partnerSlug, period.month)
@@ -140,7 +110,6 @@ async function compare(
   return [...findings, ...wrong.map((fault) => ({ ...fault, subject: place }))]
 }
 
-/** A month before every other. */
 const BEGINNING = '0000-00'
 
 /** The terms that decide a month's charges, read in another way than the statement does. */
@@ -170,26 +139,23 @@ async function sumTrades(
   for await (const page of pages)
     for (const { tenant, entry } of page) {
       const sum = sums.get(tenant.tenantId) ?? { ...NOTHING }
+      sums.set(tenant.tenantId, sum)
       if (entry.kind === 'adjustment') {
         sum.volume += entry.adjustment.usd
         sum.btc += entry.adjustment.btc
-        sum.fees += entry.adjustment.fill?.partnerFee ?? 0n
-        sums.set(tenant.tenantId, sum)
-        continue
+        sum.partnerFees += entry.adjustment.fill?.partnerFee ?? 0n
+      } else if (isFill(entry.report)) {
+        sum.trades += 1
+        sum.volume += entry.report.usdAmount
+        sum.btc += entry.report.btcAmount
+        sum.partnerFees += entry.report.partnerFee ?? 0n
       }
-      const { report } = entry
-      if (!('usdAmount' in report)) continue
-      sum.trades += 1
-      sum.volume += report.usdAmount
-      sum.btc += report.btcAmount
-      sum.fees += report.partnerFee ?? 0n
-      sums.set(tenant.tenantId, sum)
     }
   return sums
 }
 
 const same = (a: Sums, b: Sums): boolean =>
-  a.trades === b.trades && a.volume === b.volume && a.btc === b.btc && a.fees === b.fees
+  a.trades === b.trades && a.volume === b.volume && a.btc === b.btc && a.partnerFees === b.partnerFees
 
 const inWords = (sums: Sums): string =>
   `${counted(Number(sums.trades), 'trade')}, ${formatUsd(sums.volume as Usd)} USD, ${formatBtc(sums.btc as Btc)} BTC`

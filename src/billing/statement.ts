@@ -2,7 +2,6 @@
 // guide.
 
 import {
-  type Activity,
   chooseTier,
   feeWeight,
   type Statement,
@@ -47,7 +46,6 @@ export type BillingStore = MonthStore &
   Pick<InvoiceStore, 'findInvoiceOf' | 'listInvoices'> &
   Pick<PartnerStore, 'findPartner' | 'listTenants'>
 
-/** The reads for a statement, of one tenant only. */
 type StatementStore = Pick<BillingStore, 'readActivity' | 'readTerms'>
 
 export type Billed = { statement: Statement; users: (UserLine & { fee: Usd })[] }
@@ -76,7 +74,6 @@ export async function bill(store: StatementStore, tenant: Tenant, period: FixedP
   return { statement, users: users.map((user, i) => ({ ...user, fee: shares[i] ?? ZERO_USD })) }
 }
 
-/** The monthly object of the API, and a row of the summary. */
 export const statementJson = ({ tenant, period, tier, activity, fees, ...rest }: Statement) =>
   ({
     partner_slug: tenant.partnerSlug,
@@ -108,80 +105,51 @@ export const statementJson = ({ tenant, period, tier, activity, fees, ...rest }:
     total_fee_usd: formatUsd(fees.total),
   }) satisfies Record<SummaryColumn, Cell>
 
-// The months of a partner added up: one row for each, whatever the range.
+export const sumsByTenant = (statements: readonly Statement[]): Row<PartnerColumn>[] =>
+  [...Map.groupBy(statements, ({ tenant }) => `${tenant.partnerSlug} ${tenant.environment}`)]
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([, months]) => sumJson(months))
 
-/** The sums of a tenant's months. `activeUsers` counts a user once for each month. */
-type Sum = Pick<Activity, 'activeUsers' | 'volume' | 'btc' | 'partnerFees'> &
-  Pick<Statement, 'tenant' | 'billable' | 'final'> & {
-    from: string
-    to: string
-    trades: number
-    fees: Pick<Statement['fees'], 'volumeFee' | 'userFee' | 'total'>
-  }
-
-/** The sums of statements, by partner and environment. */
-export function sumsByTenant(statements: Iterable<Statement>): Row<PartnerColumn>[] {
-  const sums = new Map<string, Sum>()
-  for (const one of statements) {
-    const { partnerSlug, environment } = one.tenant
-    const key = `${partnerSlug} ${environment}`
-    sums.set(key, withMonth(sums.get(key), one))
-  }
-  return [...sums].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, sum]) => sumJson(sum))
-}
-
-function withMonth(
-  sum: Sum | undefined,
-  { tenant, billable, final, period, activity, fees }: Statement,
-): Sum {
-  const plus = <U extends bigint>(before: U | undefined, more: U): U => ((before ?? 0n) + more) as U
+/** A tenant's months, in their order, as one row. An active user counts once for each month. */
+function sumJson(months: readonly Statement[]) {
+  const [first, last] = [months[0] as Statement, months.at(-1) as Statement]
+  const count = (of: (month: Statement) => number) => months.reduce((sum, month) => sum + of(month), 0)
+  const sum = <U extends bigint>(of: (month: Statement) => U) =>
+    months.reduce<bigint>((sum, month) => sum + of(month), 0n) as U
+  const volume = sum(({ activity }) => activity.volume)
+  const btc = sum(({ activity }) => activity.btc)
   return {
-    tenant,
-    billable,
-    final: final && (sum?.final ?? true),
-    from: sum?.from ?? period.month,
-    to: period.month,
-    trades: (sum?.trades ?? 0) + tradesIn(activity),
-    activeUsers: (sum?.activeUsers ?? 0) + activity.activeUsers,
-    volume: plus(sum?.volume, activity.volume),
-    btc: plus(sum?.btc, activity.btc),
-    partnerFees: plus(sum?.partnerFees, activity.partnerFees),
-    fees: {
-      volumeFee: plus(sum?.fees.volumeFee, fees.volumeFee),
-      userFee: plus(sum?.fees.userFee, fees.userFee),
-      total: plus(sum?.fees.total, fees.total),
-    },
-  }
-}
-
-const sumJson = ({ tenant, from, to, fees, ...sum }: Sum) =>
-  ({
-    partner_slug: tenant.partnerSlug,
-    environment: tenant.environment,
-    from_month: from,
-    to_month: to,
+    partner_slug: first.tenant.partnerSlug,
+    environment: first.tenant.environment,
+    from_month: first.period.month,
+    to_month: last.period.month,
     currency: 'USD',
-    final: sum.final,
-    billable: sum.billable,
-    trade_count: sum.trades,
-    active_user_months: sum.activeUsers,
-    volume_usd: formatUsd(sum.volume),
-    volume_btc: formatBtc(sum.btc),
-    average_price_usd: averageJson(sum),
-    partner_fees_usd: formatUsd(sum.partnerFees),
-    volume_fee_usd: formatUsd(fees.volumeFee),
-    user_fee_usd: formatUsd(fees.userFee),
-    up_to_minimum_usd: formatUsd((fees.total - fees.volumeFee - fees.userFee) as Usd),
-    total_fee_usd: formatUsd(fees.total),
-  }) satisfies Row<PartnerColumn>
+    final: months.every(({ final }) => final),
+    billable: first.billable,
+    trade_count: count(({ activity }) => tradesIn(activity)),
+    active_user_months: count(({ activity }) => activity.activeUsers),
+    volume_usd: formatUsd(volume),
+    volume_btc: formatBtc(btc),
+    average_price_usd: averageJson({ volume, btc }),
+    partner_fees_usd: formatUsd(sum(({ activity }) => activity.partnerFees)),
+    volume_fee_usd: formatUsd(sum(({ fees }) => fees.volumeFee)),
+    user_fee_usd: formatUsd(sum(({ fees }) => fees.userFee)),
+    up_to_minimum_usd: formatUsd(sum(({ fees }) => (fees.total - fees.volumeFee - fees.userFee) as Usd)),
+    total_fee_usd: formatUsd(sum(({ fees }) => fees.total)),
+  } satisfies Row<PartnerColumn>
+}
 
 export const userLineJson = ({ partnerUserId, ...line }: UserLine & { fee: Usd }) => ({
   partner_user_id: partnerUserId,
   ...sumsJson(line),
 })
 
+export const totalsJson = (users: Billed['users']) => sumsJson(totalOf(users))
+
+type UserSums = Omit<Billed['users'][number], 'partnerUserId'>
+
 /** The sums over all users of a month. */
-export function totalsJson(users: Billed['users']) {
+export function totalOf(users: Billed['users']): UserSums {
   const sum = { trades: 0, volume: 0n, btc: 0n, partnerFees: 0n, fee: 0n }
   for (const user of users) {
     sum.trades += user.trades
@@ -190,10 +158,10 @@ export function totalsJson(users: Billed['users']) {
     sum.partnerFees += user.partnerFees
     sum.fee += user.fee
   }
-  return sumsJson(sum as Omit<Billed['users'][number], 'partnerUserId'>)
+  return sum as UserSums
 }
 
-const sumsJson = (line: Omit<Billed['users'][number], 'partnerUserId'>) =>
+const sumsJson = (line: UserSums) =>
   ({
     trade_count: line.trades,
     volume_usd: formatUsd(line.volume),
@@ -218,7 +186,6 @@ const LISTINGS_MAX = 4
 export type Listing = Pick<Billed, 'users'> & { totals: ReturnType<typeof totalsJson> }
 
 export type Listings = {
-  /** The listing that somebody is reading, or null. */
   find: (key: string) => Listing | null
   keep: (key: string, listing: Listing) => void
 }
@@ -310,10 +277,7 @@ function tierByTheGuide({ period, activity }: Statement, { tiers, overrides }: S
   return { tier: best, source: 'volume' }
 }
 
-/**
- * A tier that the volume reaches is better than one that it does not reach. Of two reached tiers the higher is better,
- * of two others the lower, of equals the older.
- */
+/** Reached is better than not reached; of two reached the higher, of two others the lower, of equals the older. */
 function isBetter(
   one: Tier,
   than: Tier,

@@ -8,12 +8,10 @@ import { formatInstant, HOUR_MS, type Instant, MINUTE_MS, plus, spellSpan } from
 /** The largest difference between a clock and its witness that is tolerated. Beyond it, neither is trusted. */
 export const CLOCK_DIFFERENCE_MAX_MS = 10 * MINUTE_MS
 
-/** The time that another source gives, and the name of the source. */
 export type Witness = { source: string; at: Instant }
 /** `silent`: the witness gave no time. `none`: no witness was asked. */
 export type Testimony = Witness | 'silent' | 'none'
 
-/** A clock and a witness that contradict each other. */
 export type Dispute = { clockAt: Instant; witness: Witness }
 
 export const agree = (clock: Instant, testimony: Instant): boolean =>
@@ -40,7 +38,6 @@ export function decideDispute(
 const wasSet = ({ clockAt, witness }: Dispute, clock: Instant): boolean =>
   clockAt > witness.at ? clock < clockAt : clock >= plus(witness.at, -CLOCK_DIFFERENCE_MAX_MS)
 
-/** Both times, as part of a sentence. */
 export const disputeInWords = ({ clockAt, witness }: Dispute): string =>
   `this machine shows ${formatInstant(clockAt)} and ${witness.source} ${formatInstant(witness.at)}, ` +
   `${spellSpan(Math.abs(clockAt - witness.at))} ${clockAt > witness.at ? 'earlier' : 'later'}`
@@ -81,7 +78,6 @@ type SchedulerLateness = {
   isLate: boolean
   /** How long the plans have gone without a finished pass; null when no plan waits for one. */
   waitedMs: number | null
-  /** How long they may go without one. */
   allowedMs: number
   /** The usual time between passes; null when fewer than two are known. */
   usualGapMs: number | null
@@ -103,10 +99,7 @@ export function schedulerLateness(facts: SchedulerFacts, now: Instant): Schedule
   return { isLate: waitedMs > allowedMs, waitedMs, allowedMs, usualGapMs }
 }
 
-/**
- * Whether a pass is overdue by the usual gap alone. One slow pass is no finding yet, but a screen must not show it as
- * good.
- */
+/** Whether a pass is overdue by the usual gap alone: no finding yet, but a screen must not show it as good. */
 export function isOverdue({ latestAt, lastFinishedAt }: SchedulerFacts, now: Instant): boolean {
   const gap = usualGap(latestAt)
   return gap !== null && lastFinishedAt !== null && now - lastFinishedAt > GAPS_OVERDUE * gap

@@ -25,7 +25,6 @@ export type Firing = {
   reservationPrice: Price | null
 }
 
-/** A tranche that the engine decided to fire. */
 export type Tranche = Firing & { amount: Usd }
 
 export type Execution = {
@@ -42,11 +41,8 @@ export type Execution = {
   deliveredCount: number
   leaseExpiresAt: Instant | null
   status: ExecutionStatus
-  /**
-   * Set when a plan cancel, a user disable or an operator ended it; null for a "cancelled" that the partner reported.
-   */
+  /** When a plan cancel, a user disable or an operator ended it; null where the partner reported "cancelled". */
   cancelledAt: Instant | null
-  /** The operator's reason, if an operator ended it. */
   cancelReason: string | null
 }
 
@@ -57,10 +53,7 @@ export const isOpen = (execution: Execution): boolean =>
 
 export type ExecutionId = string & { readonly id: 'execution' }
 
-/**
- * Whether a text has the form of an execution id. After a restore, an unknown id of this form may be of a lost
- * execution.
- */
+/** Whether an id has the form of ours. After a restore, an unknown one may be of a lost execution. */
 export const isExecutionId = (id: string): id is ExecutionId =>
   /^exec_[0-9a-f]{12}7[0-9a-f]{3}[89ab][0-9a-f]{15}$/.test(id)
 
@@ -106,16 +99,12 @@ const fromBytes = (bytes: Uint8Array): bigint => BigInt(`0x${bytes.toHex()}`)
 
 // The key by which a partner tells one purchase from another. If it ever changed, a partner could buy twice.
 
-/**
- * Built from plan id, window start and tranche index, so it is the same in every delivery. It is unique within its
- * environment; the other environment may have an equal one.
- */
+/** The same in every delivery, and unique within its environment; the other one may have an equal key. */
 export const idempotencyKey = (
   execution: Pick<Execution, 'partnerPlanId' | 'windowStart' | 'trancheIndex'>,
   formatStart: (at: Instant) => string,
 ): string => `${execution.partnerPlanId}:${formatStart(execution.windowStart)}:${execution.trancheIndex}`
 
-/** The window and the tranche that an idempotency key names. */
 type KeyParts = { windowStart: string; trancheIndex: number }
 
 /** Reads a key of a plan, with or without the environment that orders put in front; null for any other text. */
@@ -132,7 +121,6 @@ export function keyParts(
 // Delivery under a lease, the time for which an execution belongs to the poll that got it.
 
 export const LEASE_MS = 5 * MINUTE_MS
-/** The most executions that one poll returns. */
 export const DUE_PAGE_MAX = 500
 /** A lease that ends later than this began under a clock that was set back since, and counts as ended. */
 export const LEASE_AHEAD_MAX_MS = HOUR_MS
@@ -146,8 +134,6 @@ export function deliver(execution: Execution, now: Instant): Execution {
     leaseExpiresAt: plus(now, LEASE_MS),
   }
 }
-
-// Which executions may be cancelled, and where their reservations go.
 
 /** Ends an open execution because its plan was cancelled or its user disabled. The whole reservation goes back. */
 export function cancel(

@@ -6,7 +6,6 @@ import type { Tenant } from './partner.ts'
 import { notFound, Problem } from './problem.ts'
 import { type Instant, monthOf } from './time.ts'
 
-/** What was recorded for a tenant in a month. */
 export type Activity = {
   activeUsers: number
   activePlans: number
@@ -57,7 +56,6 @@ export function feesOf(
   return { volumeFee, userFee, minimumFee, total: sum > minimumFee ? sum : minimumFee }
 }
 
-/** The volume on which a fee is charged. */
 const chargedVolume = (volume: Usd): Usd => (volume > 0n ? volume : ZERO_USD)
 
 /** Computes a statement. Nothing is charged in the test environment, nor for a month before the partner existed. */
@@ -70,8 +68,6 @@ export function statementOf(
   const isMinimumDue = lastMinimum === null || of.period.month <= lastMinimum
   return { ...rest, billable, fees: feesOf(of.tier, of.activity, isMinimumDue) }
 }
-
-// Each user's share of what a month costs a partner.
 
 /** What a user's own trades would cost before rounding, in units of 1e-12 dollars: the weight of the user's share. */
 export const feeWeight = (tier: Tier, user: { trades: number; volume: Usd }): bigint =>
@@ -103,7 +99,6 @@ export function shareOut(total: Usd, weights: readonly bigint[]): Usd[] {
 
 export type Tier = {
   name: string
-  /** The first month (YYYY-MM) this version is in force. */
   fromMonth: string
   /** The rank of its name in the order in which names were first set, from 1. All versions of a tier share it. */
   place: number
@@ -114,7 +109,6 @@ export type Tier = {
   monthlyMinimum: Usd
 }
 
-/** How the tier of a month was chosen: by an override for this partner, or by the volume it bought. */
 type TierSource = 'override' | 'volume'
 
 export const TIER_NAME_MAX = 32
@@ -123,18 +117,12 @@ export const TIER_NAME_PATTERN = new RegExp(`^[a-z0-9][a-z0-9-]{0,${TIER_NAME_MA
 export const NO_TIER = 'none'
 export const RATE_BPS_MAX = 10_000
 
-/**
- * Terms given for a tier. A null month is the present one, a null volume is none; terms left out stay as in the
- * previous version.
- */
+/** A null month is the present one, a null volume is none; terms left out stay as in the previous version. */
 export type TierTerms = Pick<Tier, 'name'> & { fromMonth: string | null; rateBps?: number | undefined } & {
   minVolume?: Usd | null | undefined
 } & { [term in 'perActiveUser' | 'monthlyMinimum']?: Usd | undefined }
 
-/**
- * The version of a tier with the given terms. A new tier needs a rate; by default it has no volume and costs 0.00.
- * Throws month_closed and usage.
- */
+/** A new tier needs a rate; by default it has no volume and costs 0.00. Throws month_closed and usage. */
 export function setTier(versions: readonly Tier[], terms: TierTerms, now: Instant): Tier {
   const { name } = terms
   if (!TIER_NAME_PATTERN.test(name) || name === NO_TIER)
@@ -175,7 +163,6 @@ function refuseNoVolumes(versions: readonly Tier[], made: Tier): void {
   throw new Problem('usage', `In ${month} no tier would have a volume: give one of them --min-volume-usd 0.`)
 }
 
-/** The tiers that a volume can choose. */
 const byVolume = (inForce: readonly Tier[]): (Tier & { minVolume: Usd })[] =>
   inForce.filter((tier): tier is Tier & { minVolume: Usd } => tier.minVolume !== null)
 
@@ -204,10 +191,7 @@ export function refuseTierNotInForce(tier: string, firstMonth: string | null, mo
   throw new Problem('tier_not_found', `Tier ${tier} is not in force in ${month}: it begins in ${firstMonth}.`)
 }
 
-/**
- * The month from which the tiers of a new database are in force (sql/0001_start.sql, sql/postgres/0001_start.sql). For
- * months before it they charge nothing.
- */
+/** The month of a new database's tiers (0001_start.sql of each store). For months before it they charge nothing. */
 const FIRST_TIERS = '1970-01'
 
 /**
@@ -234,10 +218,7 @@ export function tiersInForce(versions: readonly Tier[], month: string): Tier[] {
 
 const order = <T extends string | bigint | number>(a: T, b: T): number => (a < b ? -1 : a > b ? 1 : 0)
 
-/**
- * The override in force, else the highest tier that the volume reaches, else the lowest tier; among equal ones the
- * oldest. A tier without a volume is never chosen by volume.
- */
+/** The override, else the highest tier that the volume reaches, else the lowest; among equal ones the oldest. */
 export function chooseTier(
   inForce: readonly Tier[],
   override: string | null,

@@ -19,7 +19,6 @@ import { FAILURES_TO_PAUSE } from './webhook.ts'
 
 // Vitals: the facts about a running service, all of them cheap to read.
 
-/** The feed that the latest passes asked. */
 export type FeedVitals = {
   /** Its SPEC; for an address, only the origin. */
   name: string
@@ -40,11 +39,8 @@ export type PartnerVitals = {
   /** Instructions that a poll would hand out, and when the oldest of them was created. */
   due: number
   oldestDueAt: Instant | null
-  /** Instructions that were delivered again and again. */
   stuck: { count: number; first: ExecutionId } | null
-  /**
-   * Confirmations of the last 24 hours: fills and failures; and whether the newest few, of whatever day, all failed.
-   */
+  /** Confirmations of the last 24 hours, and whether the newest few, of whatever day, all failed. */
   orders: { filled: number; failed: number; newestFailed: boolean; commonestReason: string | null }
   /** Since when it has had an active plan that is timed; null when it has none. */
   plansSince: Instant | null
@@ -67,7 +63,6 @@ export type UnspentWindows = {
   worst: { partnerPlanId: string; released: Usd }
 }
 
-/** A recorded or late fill that is dated before its execution was created. */
 export type EarlyFill = {
   tenant: Tenant
   executionId: ExecutionId
@@ -78,7 +73,6 @@ export type EarlyFill = {
 export type DiskVitals = {
   folder: string
   freeBytes: number
-  /** The space that is free or in use, without what is reserved for root. */
   totalBytes: number
   /** The database's growth in the last day, or since its first pass. */
   dayGrowthBytes: number
@@ -118,10 +112,7 @@ export type Finding = {
   tenant: Tenant | null
   subject: string
   message: string
-  /**
-   * The command to run next, word by word; `tranche` as the first word stands for the program, however it is called.
-   * Where the way out moves money or data, it is the guide to it: nobody pastes that by the way.
-   */
+  /** The next command, word by word. Where the way out moves money or data, it is the guide: nobody pastes that. */
   next: readonly string[]
 }
 
@@ -181,10 +172,7 @@ export type FindingKind = keyof typeof FINDINGS
 /** They take reading whole tables: only `check` looks for them, and `status` shows what the newest check found. */
 export const OF_THE_CHECK: readonly string[] = ['trade_price', 'windows_ahead'] satisfies FindingKind[]
 
-/**
- * What a rule says. Without a severity it is as urgent as its code can be; without a tenant it is about the whole
- * service.
- */
+/** What a rule says. Without a severity it is as urgent as its code can be. */
 type Found = Omit<Finding, 'severity' | 'tenant'> & {
   kind: FindingKind
   severity?: Severity
@@ -197,10 +185,7 @@ export const finding = (found: Found): Finding => ({
   tenant: found.tenant ?? null,
 })
 
-/** The command that shows a section of a guide. */
 export const guideTo = (section: string): readonly string[] => ['tranche', 'docs', section]
-
-// The findings that follow from the vitals.
 
 /** The findings now: the urgent ones first, and among equals those about the whole service, then partner by partner. */
 export function findingsOf(vitals: Vitals, now: Instant): Finding[] {
@@ -296,11 +281,7 @@ function feedDown(vitals: Vitals, now: Instant): Found | null {
   }
 }
 
-/**
- * The command that asks a feed as a tick does. Only the origin of an address is known here, because the rest may hold a
- * key, and the origin alone does not answer. Without --price-feed the command takes the whole address from the
- * settings.
- */
+/** Asks as a tick does. Of an address only the origin is known: the command takes the rest from the settings. */
 const nextOfFeed = ({ name }: FeedVitals): string[] =>
   name.includes('://') ? ['tranche', 'price', 'fetch'] : ['tranche', 'price', 'fetch', '--price-feed', name]
 
@@ -420,10 +401,7 @@ export function lateFills({
   }
 }
 
-/**
- * A fill that was made before its execution existed probably belongs to another order, such as a sandbox order that the
- * partner's venue knows under an equal key.
- */
+/** A fill made before its execution existed is probably of another order, such as one of the sandbox. */
 export function fillEarly({ tenant, executionId, executedAt, createdAt }: EarlyFill): Found {
   return {
     kind: 'fill_early',
@@ -548,7 +526,6 @@ export const FED_FORGOTTEN_MS = 8 * DAY_MS
 /** A feed gives a price at every pass. One that has given none for so long, and is not down, is not asked any more. */
 const FED_MAX_MS = DAY_MS
 
-/** How far back a partner's orders are counted. */
 export const ORDERS_SEEN_MS = DAY_MS
 
 /** Disk space is short below this share of the disk, or below the database's growth in a day. */
@@ -566,7 +543,6 @@ export const CERTIFICATE_ENDS_SHARE = 1 / 10
 /** A service says more often than this which certificate it shows. */
 const CERTIFICATE_TOLD_MS = DAY_MS
 
-/** Windows that ended with money unspent are shown for this long. */
 export const UNSPENT_DAYS = 7
 
 /**

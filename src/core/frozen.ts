@@ -19,15 +19,12 @@ export type Frozen = {
   replaced: readonly string[]
 }
 
-/** The command that ends the frozen state. */
 export const RESUME = ['tranche', 'resume'] as const
-/** The guide to read before resuming. */
 export const FROZEN_GUIDE = ['tranche', 'docs', 'disaster'] as const
 
 export const frozenInWords = ({ at, by, reason }: Frozen): string =>
   `frozen since ${formatInstant(at)} by ${by}: ${reason}`
 
-/** The state as JSON, for scripts and monitoring. */
 export const frozenFields = ({ at, by, reason, kind }: Frozen) => ({
   at: formatInstant(at),
   by,
@@ -54,7 +51,6 @@ export class FrozenProblem extends Problem {
   }
 }
 
-/** The refusal of an action by a frozen database: database_moved or database_frozen. */
 export const frozenProblem = (frozen: Frozen): Problem =>
   frozen.kind === 'moved' ? new Problem('database_moved', movedInWords(frozen)) : new FrozenProblem(frozen)
 

@@ -15,7 +15,6 @@ export type Tax =
   /** The sentence on the invoice that says why there is none. */
   | { kind: 'exempt'; why: string }
 
-/** A rate in percent, with at most two places. */
 export const TAX_RATE_PATTERN = /^\d{1,2}(\.\d{1,2})?$/
 
 /** A rate of `TAX_RATE_PATTERN`, in hundredths of a percent. */
@@ -27,10 +26,7 @@ export function rateBpsOf(percent: string): number {
 /** A rate as it is printed: 19 %, 5.5 %. */
 export const percentOf = (rateBps: number): string => `${rateBps / 100} %`
 
-/**
- * The tax on a net amount: net x rate, rounded once, half up to the cent, as tax offices do. It is computed on the
- * whole amount, never on its parts.
- */
+/** net x rate, rounded once, half up to the cent, as tax offices do: on the whole amount, never on its parts. */
 export function taxOf(net: Usd, tax: Tax | null): Usd {
   if (tax?.kind !== 'rate') return ZERO_USD
   const per = BPS_ONE * CENT
@@ -39,7 +35,6 @@ export function taxOf(net: Usd, tax: Tax | null): Usd {
 
 // Numbers: consecutive within a series, assigned once and kept.
 
-/** A series of numbers: a prefix, and the position as digits. */
 export type Series = { prefix: string; first: number; digits: number }
 
 export const numberAt = ({ prefix, digits }: Series, position: number): string =>
@@ -129,7 +124,6 @@ export const hasVatNumber = ({ country, taxId }: TaxParty): boolean =>
   isInEu(country) &&
   new RegExp(`^${vatPrefix(country)}[0-9A-Z+*]{2,12}$`).test((taxId ?? '').replaceAll(/[ .-]/g, ''))
 
-/** The settings that an invoice lacks, each with the reason; empty when it is complete. */
 export function lacksOf(issuer: TaxParty, customer: TaxParty & { tax: Tax | null }): string[] {
   if (issuer.country === null) return ['issuer.country is missing: it says which law the invoice has to meet']
   if (!isInEu(issuer.country)) return []

@@ -29,7 +29,6 @@ export type ApiKey = {
   lastUsedAt: Instant | null
 }
 
-/** When a key ends. */
 export type KeyLife = Pick<ApiKey, 'expiresAt' | 'revokedAt'>
 /** The facts that authentication needs about a key and its partner, and the time of the check. */
 export type KeyFacts = { key: ApiKey; partnerName: string; partnerStatus: PartnerStatus; now: Instant }
@@ -41,10 +40,7 @@ export type KeyFacts = { key: ApiKey; partnerName: string; partnerStatus: Partne
  */
 export type KeyTime = { now: Instant; clock: Instant; isRotated: boolean }
 
-/**
- * Makes a key of 40 random base62 characters and a checksum, which detects a typing error without a look-up. `random`
- * gives bytes from a CSPRNG.
- */
+/** 40 random base62 characters and a checksum, which tells a typing error. `random` draws from a CSPRNG. */
 export function makeKey(environment: Environment, random: (bytes: number) => Uint8Array): string {
   let secret = ''
   while (secret.length < SECRET_LENGTH) {
@@ -69,7 +65,6 @@ export const isUsable = ({ revokedAt, expiresAt }: KeyLife, now: Instant): boole
 /** The terms of a new key: its tenant, its label, and its lifetime; null for no end. */
 export type KeyTerms = { tenant: Tenant; label: string | null; lifetimeMs: number | null }
 
-/** A key's label, or null. Throws usage for one that is too long. */
 export function keyLabel(given: string | undefined): string | null {
   if (given && [...given].length > TEXT_MAX)
     throw new Problem('usage', `--label takes at most ${TEXT_MAX} characters.`)
@@ -137,9 +132,6 @@ export const revoke = (key: ApiKey, { clock }: KeyTime): ApiKey => ({
   revokedAt: key.revokedAt ?? clock,
 })
 
-// Whether a call is admitted: not with a key that has ended, and not for a disabled partner.
-
-/** The facts that decide whether a call is admitted. */
 type Admitted = { key: KeyLife; partnerStatus: PartnerStatus; now: Instant }
 
 /** Refuses a call whose key has ended or whose partner is disabled. Throws key_invalid and partner_disabled. */

@@ -16,14 +16,10 @@ export const UNITS = 100_000_000n
 export const CENT = 1_000_000n as Usd
 /** The largest amount that a column of the ledger holds: about 92 billion dollars. */
 export const LEDGER_MAX = 2n ** 63n - 1n
-/** Decimal places of a unit. */
 const PLACES = 8
 export const ZERO_USD = 0n as Usd
 
-/**
- * A decimal on the wire. It is checked before decimal.js sees the text, because decimal.js also takes "0x10", "1_000"
- * and "Infinity".
- */
+/** A decimal on the wire. Checked first, because decimal.js also takes "0x10", "1_000" and "Infinity". */
 export const DECIMAL_PATTERN = /^-?\d{1,18}(\.\d{1,18})?$/
 
 // 18 digits on either side of the point and the shift by 1e8 fit with room to spare, so nothing is rounded silently.
@@ -36,7 +32,6 @@ function units(text: string): bigint {
   return BigInt(new Exact(text).times('1e8').toDecimalPlaces(0).toFixed(0))
 }
 
-/** The last place that a decimal on the wire may have. */
 const EXACT_PLACES = 18
 /** Units of 1e-18 in a unit. */
 export const EXACT_PER_UNIT = 10n ** BigInt(EXACT_PLACES - PLACES)
@@ -62,16 +57,11 @@ export const price = (text: string): Price => units(text) as Price
 
 /** Dollars as text: at least two places, more only where they are not zero, never an exponent. */
 export const formatUsd = (amount: Usd): string => format(amount, 2)
-/**
- * Dollars as shown to people, cut off to the cent. Parts of a cent are never rounded up, so that no volume seems to
- * reach a tier that it does not reach.
- */
+/** Dollars for people, cut off to the cent: no volume may seem to reach a tier that it does not reach. */
 export const formatCents = (amount: Usd): string => formatUsd(floorToCents(amount))
 /** Dollars with all their places, and with commas between thousands. */
 export const printUsd = (amount: Usd): string => grouped(formatUsd(amount))
-/** Bitcoin as text: always eight places. */
 export const formatBtc = (amount: Btc): string => format(amount, 8)
-/** A price as text: at least two places. */
 export const formatPrice = (amount: Price): string => format(amount, 2)
 
 /** An unrounded product, in units of 1e-`places` dollars, to the last place that is not zero. */

@@ -31,7 +31,6 @@ const indexOf = (month: string): number => Number(month.slice(0, 4)) * 12 + Numb
 const monthAt = (index: number): string =>
   `${String(Math.floor(index / 12)).padStart(4, '0')}-${String((index % 12) + 1).padStart(2, '0')}`
 
-/** The state of a month at an instant. */
 export type Stage = 'ahead' | 'running' | 'over'
 
 export function stageOf({ start, end }: Pick<Period, 'start' | 'end'>, now: Instant): Stage {
@@ -41,7 +40,6 @@ export function stageOf({ start, end }: Pick<Period, 'start' | 'end'>, now: Inst
 
 // When a month that is over becomes final, and which month must be closed for that.
 
-/** The time by the clock, and the latest time in the records. */
 type Known = { now: Instant; reached: Instant }
 
 /** Whether the records, and not only the clock, say that a month is over. Until then it is not final. */

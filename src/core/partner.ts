@@ -36,17 +36,14 @@ export type Partner = {
 export const PARTNER_SLUG_MAX = 63
 export const PARTNER_SLUG_PATTERN = new RegExp(`^[a-z0-9][a-z0-9-]{1,${PARTNER_SLUG_MAX - 1}}$`)
 
-/** Throws usage for a name that a partner cannot have. */
 export function refusePartnerName(name: string): void {
   if (name.trim() === '' || [...name].length > TEXT_MAX)
     throw new Problem('usage', `--name takes 1 to ${TEXT_MAX} characters.`)
 }
 
 export const MIN_TRANCHE_DEFAULT = usd('5.00')
-/** The smallest value that a partner's minimum tranche may have. */
 export const MIN_TRANCHE_LEAST: Usd = CENT
 
-/** A partner's values when it is added. */
 export const newPartner = (named: Pick<Partner, 'partnerSlug' | 'name'>, now: Instant): Partner => ({
   ...named,
   status: 'active',
@@ -59,10 +56,7 @@ export const newPartner = (named: Pick<Partner, 'partnerSlug' | 'name'>, now: In
 /** `lastMinimum` is the last month with a monthly minimum, null for no end; left out, it does not change. */
 export type PartnerChange = Partner & { lastMinimum?: string | null }
 
-/**
- * Disables a partner, so that its calls are refused and its plans stop firing, or enables it again. Its minimum then
- * applies from the present month on.
- */
+/** Disables or enables a partner. Enabled, its minimum applies from the present month on. */
 export const setPartnerStatus = (current: Partner, status: PartnerStatus, now: Instant): PartnerChange => ({
   ...current,
   status,
@@ -97,17 +91,11 @@ export function setMinTranche(current: Partner, minTranche: Usd, now: Instant): 
   throw new Problem('usage', `The minimum tranche is at least ${formatUsd(MIN_TRANCHE_LEAST)}.`)
 }
 
-// How messages to an operator name a tenant, and how a command line does.
-
-/** How a tenant is named in a finding. */
 export const tenantName = ({ partnerSlug, environment }: Tenant): string => `${partnerSlug} ${environment}`
 
 type TenantName = { partnerSlug: string; environment: string }
 
-/**
- * The command that shows a plan. Plans of several partners and environments may share an id, and an id may look like an
- * option.
- */
+/** The command that shows a plan. An id may look like an option. */
 export const showPlan = (partnerPlanId: string, tenant: TenantName): string[] => {
   const options = ofTenant(tenant)
   return partnerPlanId.startsWith('-')
@@ -115,7 +103,6 @@ export const showPlan = (partnerPlanId: string, tenant: TenantName): string[] =>
     : ['plan', 'show', partnerPlanId, ...options]
 }
 
-/** The options that name a tenant on a command line. */
 export const ofTenant = ({ partnerSlug, environment }: TenantName): string[] => [
   '--partner',
   partnerSlug,

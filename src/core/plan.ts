@@ -24,7 +24,6 @@ export type PlanStatus = (typeof PLAN_STATUSES)[number]
 /** The least and the most a plan may spend in a window; the plans table has the same check. */
 export const PLAN_AMOUNT_MIN = usd('1.00')
 export const PLAN_AMOUNT_MAX = usd('1000000.00')
-/** Decimal places of that amount: whole cents. */
 export const PLAN_AMOUNT_PLACES = 2
 
 /** The latest start_date: the first window, even the longest, ends in a year of four digits. */
@@ -45,7 +44,6 @@ export type PlanTerms = {
 
 export type Plan = PlanTerms & { readonly planId: number }
 
-/** A checked POST /plans body. */
 export type PlanRequest = {
   partnerUserId: string
   partnerPlanId: string
@@ -59,13 +57,11 @@ export type PlanRequest = {
 export type PlanFacts = UsedStarts & {
   user: User | null
   plan: Plan | null
-  /** The current window's bounds, null when the plan has none. */
   window: { start: Instant; end: Instant } | null
 }
 
 export type PlanChange = {
   plan: PlanTerms
-  /** Closes the current window, if there is one. */
   close: CloseReason | null
   open: Opening | null
   cancelsExecutions: boolean
@@ -187,19 +183,13 @@ export const NEXT_STEPS = [
   'none',
 ] as const
 
-/**
- * `at` is the latest time at which the scheduler takes the step. It is never in the past: the next pass takes an
- * overdue step. Null when somebody else must act.
- */
+/** `at` is when the scheduler takes the step at the latest, never in the past; null when somebody else must act. */
 type NextStep = { step: (typeof NEXT_STEPS)[number]; at: Instant | null }
 
-/** A plan with everything that its next step depends on. */
 export type PlanState = PlanTerms & {
   userStatus: UserStatus
-  /** The current window; null when the plan has none. */
   window: Window | null
   schedule: Pick<Schedule, 'nextRunAt' | 'fireable' | 'floor'> | null
-  /** Whether an operator holds the plan's partner. */
   held: boolean
   /** When it was read, in its tenant's time. */
   now: Instant

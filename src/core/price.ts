@@ -4,10 +4,8 @@ import { type Fill, isFill, type Trade } from './confirmation.ts'
 import { averagePrice, type Btc, type Price, priceAsNumber, UNITS, type Usd } from './money.ts'
 import { DAY_MS, HOUR_MS, type Instant, MINUTE_MS } from './time.ts'
 
-/** The age up to which a price counts as live. */
 export const PRICE_LIVE_MS = 20 * MINUTE_MS
 
-/** The newest price while it is live, else null. */
 export const livePriceOf = (newest: { price: Price; at: Instant } | null, now: Instant): Price | null =>
   newest && now - newest.at < PRICE_LIVE_MS ? newest.price : null
 
@@ -18,9 +16,7 @@ export const IMPORTED = 'import'
 // Volatility: an exponentially weighted variance of log returns per hour, updated price by price.
 
 export type Volatility = {
-  /** Variance of log returns per hour. */
   variance: number
-  /** How many hours of returns are included. */
   hours: number
   last: { price: Price; at: Instant } | null
 }

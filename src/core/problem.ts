@@ -91,14 +91,10 @@ export function notFound(what: keyof typeof NAMED, name?: string): Problem {
   return new Problem(code, name === undefined ? `${word} not found.` : `${word} ${name} not found.`)
 }
 
-// Why a file cannot be read: file_not_found if it is missing, else bad_file.
-
 const MISSING = ['ENOENT', 'ENOTDIR']
 
-/** The refusal for a file that does not exist. */
 export const noFile = (file: string): Problem => new Problem('file_not_found', `There is no file ${file}.`)
 
-/** The problem to throw for an error that occurred while reading `file`. */
 export function unreadable(file: string, error: unknown): Problem {
   const { code } = error as { code?: unknown }
   if (MISSING.includes(String(code))) return noFile(file)
@@ -110,7 +106,6 @@ export function unreadable(file: string, error: unknown): Problem {
 
 // Errors of the operating system and of TLS in plain words.
 
-/** By the code of the error. */
 const WORDS: Record<string, string> = {
   ENOENT: 'there is no such file or folder',
   ENOTDIR: 'a part of its path is a file and not a folder',
@@ -129,12 +124,6 @@ const WORDS: Record<string, string> = {
   EMFILE: 'this process may open no more files: raise the limit (`ulimit -n`, or LimitNOFILE of systemd)',
   ENFILE: 'this machine may open no more files',
   ENOMEM: 'this machine has no memory left',
-  EBUSY: 'it is in use',
-  ETXTBSY: 'it is a program that is running',
-  EXDEV: 'it is on another file system',
-  ESTALE: 'its file system was mounted anew: open it again',
-  ENXIO: 'it is a socket or a device, which nobody serves',
-  ENODEV: 'it is a device that is not there',
   EINVAL: 'the system does not accept it',
   EAGAIN: 'it is busy: try again',
   EPIPE: 'the reader has gone away',
@@ -149,7 +138,6 @@ const WORDS: Record<string, string> = {
   EAI_AGAIN: 'there is no such host',
   EPROTO: 'it does not answer in TLS',
   ERR_SSL_EE_KEY_TOO_SMALL: 'its key is too short: RSA needs 2048 bits',
-  ERR_SSL_CA_KEY_TOO_SMALL: 'the key of an authority is too short: RSA needs 2048 bits',
   ERR_OSSL_X509_KEY_VALUES_MISMATCH: 'the key is not that of the certificate',
 }
 

@@ -10,7 +10,6 @@ export const SANDBOX_UNTIL = midnightOf(9_000, 1, 1)
 /** With more plans than this, the stops of a minute are taken together, as by a tick every minute. */
 export const EXACT_PLANS_MAX = 1_000
 
-/** How long an advance begun by a call may take. */
 export const ADVANCE_MAX_MS = 10 * MINUTE_MS
 
 /** How long a call waits for its advance, which continues in the background. Clients give up after some ten seconds. */
@@ -23,10 +22,7 @@ export const EXECUTIONS_MAX = 100_000
 /** How many wake-ups a sandbox sends a webhook within a minute: its address may be somebody else's. */
 export const WAKE_UPS_PER_MINUTE = 60
 
-/**
- * How many rows a partner may wipe at once: a full environment, whose executions have trades and windows. On a file, a
- * wipe is one turn of the event loop, which blocks every other partner for a few seconds.
- */
+/** How many rows a partner may wipe at once: on a file, a wipe blocks every other partner for a few seconds. */
 export const WIPE_ROWS_MAX = 350_000
 
 /** Throws sandbox_refused for a live tenant. */

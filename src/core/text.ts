@@ -4,15 +4,11 @@
 
 /** The length of an id that a partner chooses: of a user, a plan, an order. */
 export const ID_MAX = 255
-/** The length of any other name or word without a limit of its own. */
 export const TEXT_MAX = 255
 export const EMAIL_MAX = 320
 /** The length of a reason: why something failed, or why an operator acted. */
 export const REASON_MAX = 2_000
-/**
- * The length of the reason why a webhook was not sent, which may contain words of the receiver, such as the names in
- * its certificate.
- */
+/** The length of the reason why a webhook was not sent, which may have words of the receiver. */
 export const FAILURE_REASON_MAX = 500
 
 /** At most `max` characters of a text; when it is cut, the last one is an ellipsis. */
@@ -23,10 +19,7 @@ export function cut(text: string, max: number): string {
 
 // Text from outside, made safe to read: on one line, without anything that hides, moves or reorders the text around it.
 
-/**
- * Control characters, line and paragraph ends, halves of a surrogate pair, and characters without a shape: direction
- * marks, joiners, fillers, tags.
- */
+/** Controls, line and paragraph ends, halves of a surrogate pair, and characters without a shape. */
 const UNSEEN = /[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\p{Cf}\p{Default_Ignorable_Code_Point}]/gu
 
 const NAMES: Record<string, string> = { '\n': '\\n', '\r': '\\r', '\t': '\\t' }
@@ -38,9 +31,7 @@ export const visible = (text: string): string =>
 /** `visible` for a text of several lines, whose line ends are our own. */
 export const visibleLines = (text: string): string => text.split('\n').map(visible).join('\n')
 
-/**
- * Blanks other than the space, and all but the first of several between words, which would look like the next column.
- */
+/** Blanks other than the space, and the further ones of several, which would look like the next column. */
 const BLANKS = /(?! )[\p{Zs}\u2800]|(?<=\S +) (?= *\S)/gu
 /** Backslashes that would look like the beginning of one of our escapes. */
 const LIKE_OURS = new RegExp(`\\\\+(?=[nrtu]|${UNSEEN.source}|(?! )[\\p{Zs}\\u2800])`, 'gu')
@@ -54,8 +45,6 @@ function codeOf(character: string): string {
   return code.length > 4 ? `\\u{${code}}` : `\\u${code.padStart(4, '0')}`
 }
 
-// Text from outside, in HTML.
-
 const ENTITIES: Record<string, string> = {
   '&': '&amp;',
   '<': '&lt;',
@@ -65,19 +54,11 @@ const ENTITIES: Record<string, string> = {
   '`': '&#96;',
 }
 
-/**
- * Safe between tags and in a quoted attribute: it contains no tag, and nothing that hides the rest or changes its
- * direction.
- */
+/** Safe between tags and in a quoted attribute, with nothing that hides the rest or changes its direction. */
 export const htmlText = (text: string): string =>
   visible(text).replace(/[&<>"'`]/g, (one) => ENTITIES[one] ?? one)
 
-// A word quoted for a shell.
-
-/**
- * Unchanged where no shell would split it, else in single quotes; characters that a terminal does not show become
- * escapes of bash and zsh. A command printed so can be copied and means the same.
- */
+/** Unchanged, in single quotes, or with escapes of bash and zsh for characters that a terminal does not show. */
 export function quoted(word: string): string {
   if (/^[\w@%+=:,./-]+$/.test(word)) return word
   if (word.search(UNSEEN) < 0) return singleQuoted(word)
@@ -100,11 +81,8 @@ export function grouped(decimal: string | number): string {
   return fraction === undefined ? marked : `${marked}.${fraction}`
 }
 
-/** A number and its noun. */
 export const counted = (count: number, noun: string, plural = `${noun}s`): string =>
   `${grouped(count)} ${count === 1 ? noun : plural}`
-
-// Numbers of bytes, as people read them.
 
 const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'] as const
 

@@ -6,7 +6,6 @@ import type { Instant } from './time.ts'
 const USER_STATUSES = ['linked', 'disabled'] as const
 export type UserStatus = (typeof USER_STATUSES)[number]
 
-/** The most consents of a user in an answer: the newest. */
 export const CONSENTS_SHOWN = 1_000
 
 export type User = {

@@ -27,9 +27,7 @@ export const SECRET_BYTES = 32
 export const secretOf = (random: Uint8Array): string =>
   SECRET_PREFIX + random.toBase64({ alphabet: 'base64url', omitPadding: true })
 
-/**
- * Registers a webhook or replaces the present one: a new secret, counters at zero, the date of the first registration.
- */
+/** Registers a webhook: a new secret, counters at zero, the date of the first registration. */
 export function register(current: Webhook | null, url: string, secret: string, now: Instant): Webhook {
   return {
     url,
@@ -46,7 +44,6 @@ export function register(current: Webhook | null, url: string, secret: string, n
 
 // When repeated failures pause a webhook, and how the pause ends.
 
-/** A webhook is paused after this many failures in a row. */
 export const FAILURES_TO_PAUSE = 10
 
 /** How an attempt ended. `statusCode` is null when no answer came; `reason` is null after a success. */
@@ -85,7 +82,6 @@ export type Announcement = {
 }
 export type WakeUp = Announcement & { tenant: Tenant }
 
-/** The fields of a wake-up in the order they are sent in. */
 export const PAYLOAD_FIELDS: readonly string[] = [
   'event',
   'partner_slug',
@@ -94,7 +90,6 @@ export const PAYLOAD_FIELDS: readonly string[] = [
   'earliest_execution_id',
 ]
 
-/** The body of a wake-up. */
 export const payloadOf = ({ tenant, count, earliest }: Announcement): string =>
   JSON.stringify({
     event: EVENT_NAME,
@@ -115,7 +110,6 @@ export const isTest = ({ count }: Pick<Announcement, 'count'>): boolean => count
 
 // The record of what was sent to a tenant's webhook, and how each attempt ended.
 
-/** The most records kept for each tenant: the newest. */
 export const DELIVERIES_KEPT = 100
 
 export type Delivered = Attempt &
@@ -125,7 +119,6 @@ export type Delivered = Attempt &
     origin: string
   }
 
-/** The record of an attempt that ended. */
 export const deliveredAt = (
   { count, earliest, webhook }: Pick<Announcement, 'count' | 'earliest'> & { webhook: { url: string } },
   attempt: Attempt,
@@ -142,7 +135,6 @@ export const deliveredAt = (
 
 // Limits of tests: their answers tell whether something listens at an address, and how it fails.
 
-/** The most tests that may end within a minute. */
 export const TESTS_PER_MINUTE = 5
 
 /** How long the next test must wait after those that ended at `tests`, the newest first. */

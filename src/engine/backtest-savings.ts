@@ -19,11 +19,8 @@ type Savings = { mean_bp: number; median_bp: number; win_rate: number; p5_bp: nu
 
 export type Summary = Savings & { mean_bp_ci95: [number, number]; capture: number }
 
-/**
- * The cost of a purchase on top of the price. The time-weighted average, against which savings are measured, has none.
- */
+/** The cost of a purchase on top of the price; the time-weighted average has none. */
 export type Costs = {
-  /** In basis points of the amount. */
   fee_bps: number
   /** From bid to ask: a purchase pays half of it above the price. */
   spread_bps: number
@@ -35,7 +32,6 @@ export type Costs = {
  */
 type ByStart = { every_minutes: number; plans: number; lowest_mean_bp: number; highest_mean_bp: number }
 
-/** The windows that begin in one calendar year. */
 export type Year = Savings & { year: number; windows: number; dca_mean_bp: number }
 
 export type BacktestReport = Summary &
@@ -120,10 +116,7 @@ export function savingsOf({ twap }: Windows, paid: Float64Array, costs: Costs): 
 const difference = (a: Float64Array, b: Float64Array): Float64Array =>
   a.map((value, i) => value - (b[i] ?? 0))
 
-/**
- * A saving this small is a rounding error of adding doubles: it is not a win, and in a flat market there is nothing to
- * capture.
- */
+/** A saving this small is a rounding error of adding doubles: no win, and nothing to capture. */
 const NOISE_BP = 1e-6
 
 type Paid = { paid: Float64Array; costs: Costs; blockOf: (index: number) => number }
@@ -235,10 +228,7 @@ const quantileOf = (sorted: Float64Array, q: number): number =>
 const RESAMPLES = 2_000
 const SEED = 20_260_105
 
-/**
- * A 95 % interval for the mean, by drawing whole calendar blocks with replacement: windows that overlap, or share a
- * week of the market, are not independent. Deterministic.
- */
+/** A 95 % interval by drawing whole calendar blocks: windows that share a week are not independent. Deterministic. */
 export function meanInterval(values: Numbers, blockOf: (index: number) => number): [number, number] {
   const blocks = new Map<number, { sum: number; n: number }>()
   values.forEach((value, i) => {

@@ -18,10 +18,7 @@ import {
 } from '../core/window.ts'
 import { decide, layout as layoutOf, slotStart } from './slot-reserve.ts'
 
-/**
- * The windows of one frequency in columns, a window at each index, in the order of their starts. The columns of the
- * ways of buying hold the average price paid, in dollars.
- */
+/** The windows of one frequency in columns, by their starts. A way of buying holds the average price, in dollars. */
 export type Windows = {
   frequency: Frequency
   layout: Layout
@@ -37,7 +34,6 @@ export type Windows = {
   cost: Float64Array
   /** The policy without a price. */
   clock: Float64Array
-  /** The whole budget at the first bar. */
   lump: Float64Array
   /** Equal dollars each day at the hour at which the window starts; in a daily window this equals the lump. */
   dca: Float64Array
@@ -50,7 +46,6 @@ export type Windows = {
 /** How windows are cut, if not by the policy, and the period that they lie in. */
 type Asked = { layout?: Layout | null; since?: Instant | undefined; until?: Instant | undefined }
 
-/** Plays a window from every start. Each spends its whole budget. */
 export function backtest(history: History, frequency: Frequency, asked: Asked = {}): Windows {
   const { since, until } = asked
   const windowMs = WINDOW_MS[frequency]
@@ -162,8 +157,6 @@ function playSlot(history: History, { start, frequency, layout, live }: Slot, ba
 
 const instantAt = ({ first, stepMs }: Grid, point: number): Instant => plus(first, point * stepMs)
 
-// One window, pass by pass.
-
 /** A tranche of a played window: the bar at which it fired, why, and how many units it had. */
 export type Fire = { bar: number; trigger: Trigger; units: number }
 
@@ -199,10 +192,7 @@ function scheduleOf(start: Instant, { frequency, layout }: Pick<Windows, 'freque
 type Bars = { firstBar: number; endBar: number }
 type Player = { schedule: Schedule; live: boolean; leadMs: number }
 
-/**
- * Plays a window until `unitsMax` units have fired, with a pass at each bar at which the scheduler would look at the
- * plan.
- */
+/** Plays a window until `unitsMax` units have fired, with a pass at each bar at which the plan is due. */
 function play(history: History, bars: Bars, player: Player & { unitsMax: number }): Fire[] {
   const { live, leadMs, unitsMax } = player
   const { endBar } = bars
@@ -316,7 +306,6 @@ function movingMinimum(value: Float64Array): (bars: Bars) => number {
 
 /** Bars in time order, no two at one instant. */
 export type History = {
-  /** When a price became known. */
   at: Float64Array
   /** The price, in units of 1e-8 dollars. */
   price: BigInt64Array
@@ -325,7 +314,6 @@ export type History = {
   inverse: Float64Array
   /** The volatility that a scheduler knows after the prices up to this one. */
   sigma: Float64Array
-  /** The usual time between two prices. */
   gapMs: number
   /** How early the failsafe begins when a pass comes with every price. */
   leadMs: number
@@ -333,10 +321,7 @@ export type History = {
 
 type Point = { at: Instant; price: Price }
 
-/**
- * Collects prices in batches, in any order; of several at one instant the first counts. The batches are not kept, so
- * that a long history takes little memory.
- */
+/** Collects prices in any order, without keeping the batches; of several at one instant the first counts. */
 export function gatherHistory(): { add: (points: readonly Point[]) => void; history: () => History } {
   let at = new Float64Array(1_024)
   let price = new BigInt64Array(1_024)
@@ -430,9 +415,7 @@ type Starts = { first: Instant; stepMs: number; nth: number }
 
 /** The grid on which windows begin, and mostly their slots too. */
 type Grid = Starts & {
-  /** The points at which windows begin. */
   points: Uint32Array
-  /** The number of points that a window covers. */
   width: number
   /** Whether the slots of all windows begin at points. */
   hasSlots: boolean

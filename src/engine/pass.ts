@@ -22,7 +22,6 @@ import { decide } from './slot-reserve.ts'
 
 /** Plans in one transaction: enough to share the cost of a commit, few enough to hold the write lock briefly. */
 const PAGE_PLANS_MAX = 1_000
-/** A plan whose decision failed, because of a bug or a damaged row. Nothing was stored for it. */
 export type FailedPlan = { planId: number; error: unknown }
 export type PassReport = PassCounts & {
   passId: number
@@ -107,7 +106,6 @@ export async function rehearsePass({ store, machine, observe }: PassOptions): Pr
   return { at: pass.at, price, leadMs, plansEvaluated: due.length, fired }
 }
 
-/** How many plans a pass at this moment would look at. */
 export async function countDuePlans(store: Pick<Store, 'peekPass' | 'listDuePlans'>): Promise<number> {
   const { at, price, passGapsMs } = await store.peekPass()
   const due = { now: at, livePrice: livePriceOf(price, at), leadMs: failsafeLead(passGapsMs) }
@@ -123,13 +121,16 @@ async function visitAll(pages: AsyncIterable<number[]>, visit: Visit): Promise<V
   return total
 }
 
+export function addCounts(total: PassCounts, page: PassCounts): void {
+  total.plansEvaluated += page.plansEvaluated
+  total.executionsCreated += page.executionsCreated
+  total.windowsRolled += page.windowsRolled
+}
+
 /** Visits a page. If one of its plans fails, visits them one by one, so that the others still fire. */
 async function visitPage(planIds: number[], visit: Visit, total: Visited): Promise<void> {
   try {
-    const page = await visit.store.changeDuePlans(visit.passId, planIds, visit.decide)
-    total.plansEvaluated += page.plansEvaluated
-    total.executionsCreated += page.executionsCreated
-    total.windowsRolled += page.windowsRolled
+    addCounts(total, await visit.store.changeDuePlans(visit.passId, planIds, visit.decide))
   } catch (error) {
     if (error instanceof Problem || visit.store.isOutage(error)) throw error
     const [planId, ...others] = planIds
@@ -138,7 +139,6 @@ async function visitPage(planIds: number[], visit: Visit, total: Visited): Promi
   }
 }
 
-/** The decisions of a pass with this price and volatility. */
 export function decisions(pass: Known, leadMs: number, machine: Machine): PlanDecisions {
   const deviation = sigma(pass.volatility)
   return {

@@ -9,15 +9,12 @@ import { HOUR_MS, type Instant, MINUTE_MS, plus } from '../core/time.ts'
 import { failsafeLead } from '../core/window.ts'
 import type { Machine } from '../machine.ts'
 import type { AuditEntry, Fired, PassCounts, PlanDecisions, Sandbox, Store } from '../store/store.ts'
-import { decisions, type Known } from './pass.ts'
+import { addCounts, decisions, type Known } from './pass.ts'
 import { fireNext } from './slot-reserve.ts'
 
 /** The longest time between two passes of an advance, which also stops at every instant for which a plan waits. */
 const CADENCE_MS = HOUR_MS
-/**
- * Plans in one transaction. Live calls wait for each transaction, because an advance may run in the service itself, on
- * a partner's request, and most plans at a stop fire.
- */
+/** Plans in one transaction: live calls wait for each, and most plans at a stop fire. */
 export const STOP_PAGE_PLANS = 100
 
 type AdvanceOptions = {
@@ -117,7 +114,6 @@ async function knownAt(store: Store, price: Price | null): Promise<Known> {
 const dueAt = ({ store, tenant, from, pass, leadMs }: Walk, reached: number): Promise<number[]> =>
   store.listSandboxDue(tenant, { now: plus(from, reached), livePrice: pass.price?.price ?? null, leadMs })
 
-/** The distance of the next pass from the start of the advance. */
 async function nextStep(
   { store, tenant, from, leadMs, togetherMs, byMs }: Walk,
   reached: number,
@@ -128,10 +124,7 @@ async function nextStep(
   return Math.min(byMs, reached + CADENCE_MS, stop - from)
 }
 
-/**
- * Visits pages, adding each to `total` once it is stored, because the next one may fail. Each plan of a page creates at
- * most one execution; plans that are left out remain due.
- */
+/** Visits pages, adding each to `total` once it is stored. Each plan of a page creates at most one execution. */
 async function visit(
   { store, tenant, wakeUpId, executionsMax }: Walk,
   { due, byMs, decide }: Visit,
@@ -143,15 +136,12 @@ async function visit(
     from += length
     return due.slice(from - length, from)
   }
-  add(total, await store.moveSandbox(tenant, byMs, { wakeUpId, planIds: nextPage(), decisions: decide }))
+  addCounts(
+    total,
+    await store.moveSandbox(tenant, byMs, { wakeUpId, planIds: nextPage(), decisions: decide }),
+  )
   for (let page = nextPage(); page.length > 0; page = nextPage())
-    add(total, await store.changeDuePlans(wakeUpId, page, decide))
-}
-
-function add(total: PassCounts, page: PassCounts): void {
-  total.plansEvaluated += page.plansEvaluated
-  total.executionsCreated += page.executionsCreated
-  total.windowsRolled += page.windowsRolled
+    addCounts(total, await store.changeDuePlans(wakeUpId, page, decide))
 }
 
 type FireOptions = Pick<AdvanceOptions, 'store' | 'machine' | 'tenant' | 'price' | 'audit'>

@@ -3,9 +3,6 @@
 
 import type { H3Event } from 'h3'
 
-// The headers of every answer.
-
-/** The form of a call's id. */
 export const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/
 /** The beginning of our keys and secrets. Ids are logged, so none may look like one. */
 const SECRET = /sse_[a-z]+_/
@@ -29,9 +26,7 @@ export function openAnswer(event: H3Event, uuid: () => string): string {
 /** A member of the body, or a parameter of the query, which is named as `?name`. */
 export type Ignored = { place: '' | '?'; name: string }
 
-/** The most names given; the others are only counted. */
 const NAMES_MAX = 20
-/** The most characters of a name. */
 const NAME_MAX = 64
 /** The most bytes in all, so that the headers of an answer still fit into the smallest buffers of proxies. */
 const BYTES_MAX = 1_000
@@ -46,7 +41,6 @@ export function ignoredParameters(
     .map((name) => ({ place: '?', name }))
 }
 
-/** The members of a body that the route does not know, in the order they were sent. */
 export function ignoredMembers({ fields }: { fields: ReadonlySet<string> }, body: object): Ignored[] {
   const ignored: Ignored[] = []
   for (const name of Object.keys(body)) if (!fields.has(name)) ignored.push({ place: '', name })

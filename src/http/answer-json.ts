@@ -23,6 +23,11 @@ import type {
   WebhookJson,
 } from './answer-schemas.ts'
 
+export const tenantJson = ({ partnerSlug, environment }: Tenant) => ({
+  partner_slug: partnerSlug,
+  environment,
+})
+
 export const userJson = (user: User): UserJson => ({
   partner_user_id: user.partnerUserId,
   email: user.email,
@@ -101,8 +106,7 @@ export function dueJson(tenant: Tenant, execution: Execution): DueJson {
 }
 
 export const webhookJson = (tenant: Tenant, webhook: Webhook | null): WebhookJson => ({
-  partner_slug: tenant.partnerSlug,
-  environment: tenant.environment,
+  ...tenantJson(tenant),
   url: webhook?.url ?? null,
   status: webhook?.status ?? null,
   created_at: webhook ? formatInstant(webhook.createdAt) : null,

@@ -19,25 +19,31 @@ import {
 } from '../core/webhook.ts'
 import { FREQUENCIES } from '../core/window.ts'
 import {
+  always,
   checkedText,
+  choice,
   coinSum,
   count,
   createdAt,
   describeAnswer,
   dollarSum,
   dollars,
-  environment,
   executionId,
+  flag,
   instant,
   nextCursor,
   ok,
   PAGE_MAX,
   partnerPlanId,
-  partnerSlug,
   partnerUserId,
   prose,
+  tenantFields,
   updatedAt,
+  written,
 } from './fields.ts'
+
+const listOf = <T extends z.ZodType>(item: T, max: number, description: string) =>
+  z.array(item).max(max).meta({ description })
 
 const USER_STATUSES = ['linked', 'disabled'] as const satisfies readonly UserStatus[]
 const WEBHOOK_STATUSES = ['active', 'paused'] as const satisfies readonly Webhook['status'][]
@@ -46,10 +52,10 @@ export const userAnswer = z.object({
   partner_user_id: partnerUserId,
   email: checkedText('Contact or relay address.', 'user@example.com', EMAIL_MAX).nullable(),
   auth_provider: checkedText('Where the user signs in.', 'apple').nullable(),
-  consent_accepted: z.literal(true).meta(describeAnswer('A user exists only with consent.', true)),
+  consent_accepted: always(true, 'A user exists only with consent.'),
   consent_version: checkedText('The consent text that was accepted last.', '2026-01'),
   consent_timestamp: instant('When it was accepted, as sent.', '2026-01-05T09:30:00.000Z'),
-  status: z.enum(USER_STATUSES).meta(describeAnswer('Plans of a disabled user do not fire.', 'linked')),
+  status: choice(USER_STATUSES, 'Plans of a disabled user do not fire.', 'linked'),
   created_at: createdAt,
   updated_at: updatedAt,
 })
@@ -60,9 +66,8 @@ export const userChangedAnswer = userAnswer.extend({
 })
 
 export const usersAnswer = z.object({
-  partner_slug: partnerSlug,
-  environment,
-  users: z.array(userAnswer).max(PAGE_MAX).meta({ description: 'One page, by partner_user_id.' }),
+  ...tenantFields,
+  users: listOf(userAnswer, PAGE_MAX, 'One page, by partner_user_id.'),
   next_cursor: nextCursor('bGlua2VkIHVzZXItMQ'),
 })
 
@@ -73,24 +78,21 @@ const consentAnswer = z.object({
 })
 
 export const userStateAnswer = userAnswer.extend({
-  consents: z
-    .array(consentAnswer)
-    .max(CONSENTS_SHOWN)
-    .meta({
-      description: `Every consent you ever sent, oldest first; of more than ${CONSENTS_SHOWN}, the newest.`,
-    }),
+  consents: listOf(
+    consentAnswer,
+    CONSENTS_SHOWN,
+    `Every consent you ever sent, oldest first; of more than ${CONSENTS_SHOWN}, the newest.`,
+  ),
 })
 
 export const planAnswer = z.object({
   partner_user_id: partnerUserId,
   partner_plan_id: partnerPlanId,
   amount_usd: dollars('Dollars per buying window.', '60.00'),
-  frequency: z.enum(FREQUENCIES).meta(describeAnswer('The length of a buying window.', 'daily')),
-  smart_timing_enabled: z
-    .boolean()
-    .meta(describeAnswer('When false, the plan produces no executions.', true)),
+  frequency: choice(FREQUENCIES, 'The length of a buying window.', 'daily'),
+  smart_timing_enabled: flag('When false, the plan produces no executions.', true),
   start_date: instant('The earliest time at which a window may begin.'),
-  status: z.enum(PLAN_STATUSES).meta(describeAnswer('A cancelled plan stays cancelled.', 'active')),
+  status: choice(PLAN_STATUSES, 'A cancelled plan stays cancelled.', 'active'),
   created_at: createdAt,
   updated_at: updatedAt,
 })
@@ -109,16 +111,13 @@ export const planStateAnswer = planAnswer.extend({
   window: windowAnswer
     .nullable()
     .meta({ description: 'The current buying window; null when there is none.' }),
-  next_step: z
-    .enum(NEXT_STEPS)
-    .meta(
-      describeAnswer(
-        'What has to happen before it buys again. Yours: confirm an open execution (poll for it if you have not), ' +
-          "link_user, activate, enable_smart_timing. The operator's: release_hold. The scheduler's: buy, next_window. " +
-          'None for a cancelled plan.',
-        'buy',
-      ),
-    ),
+  next_step: choice(
+    NEXT_STEPS,
+    'What has to happen before it buys again. Yours: confirm an open execution (poll for it if you have not), ' +
+      "link_user, activate, enable_smart_timing. The operator's: release_hold. The scheduler's: buy, next_window. " +
+      'None for a cancelled plan.',
+    'buy',
+  ),
   next_step_at: instant(
     'When the scheduler looks at the plan at the latest; a price can make it buy earlier. Never in the past: what is ' +
       "overdue comes with the scheduler's next pass. Null for the steps of others.",
@@ -127,9 +126,8 @@ export const planStateAnswer = planAnswer.extend({
 })
 
 export const plansAnswer = z.object({
-  partner_slug: partnerSlug,
-  environment,
-  plans: z.array(planStateAnswer).max(PAGE_MAX).meta({ description: 'One page, by partner_plan_id.' }),
+  ...tenantFields,
+  plans: listOf(planStateAnswer, PAGE_MAX, 'One page, by partner_plan_id.'),
   next_cursor: nextCursor('cGxhbiBwbGFuLTE'),
 })
 
@@ -138,14 +136,14 @@ const IDEMPOTENCY_KEY_MAX = ID_MAX + 1 + 24 + 1 + 10
 
 const dueAnswer = z.object({
   execution_id: executionId,
-  partner_slug: partnerSlug,
+  partner_slug: tenantFields.partner_slug,
   partner_user_id: partnerUserId,
   partner_plan_id: partnerPlanId,
-  side: z.literal('buy').meta(describeAnswer('The only side there is.', 'buy')),
-  asset: z.literal('BTC').meta(describeAnswer('What to buy.', 'BTC')),
-  spend_currency: z.literal('USD').meta(describeAnswer('What to spend.', 'USD')),
+  side: always('buy', 'The only side there is.'),
+  asset: always('BTC', 'What to buy.'),
+  spend_currency: always('USD', 'What to spend.'),
   amount_usd: dollars('The most to spend on this tranche.'),
-  reason: z.literal('smart_timing').meta(describeAnswer('The only reason there is.', 'smart_timing')),
+  reason: always('smart_timing', 'The only reason there is.'),
   idempotency_key: checkedText(
     'Plan id, window start and tranche index. The same at every delivery; unique within its environment, while test and live may have equal ones.',
     'plan-1:2026-01-05T00:00:00.000Z:0',
@@ -161,30 +159,33 @@ export const duePageAnswer = z.array(dueAnswer).max(DUE_PAGE_MAX)
 const executionAnswer = dueAnswer.extend({
   lease_expires_at: instant('Null until it is delivered.', '2026-01-05T00:05:00.000Z').nullable(),
   delivered_count: count('0 until it is delivered.'),
-  status: z
-    .enum(EXECUTION_STATUSES)
-    .meta(describeAnswer('Only one that a poll has handed you is yours to buy, whatever this says.', 'sent')),
+  status: choice(
+    EXECUTION_STATUSES,
+    'Only one that a poll has handed you is yours to buy, whatever this says.',
+    'sent',
+  ),
 })
 
 export const executionsAnswer = z.object({
-  partner_slug: partnerSlug,
-  environment,
+  ...tenantFields,
   as_of: instant('When this was read, by the clock of your environment.', '2026-01-05T00:06:00.000Z'),
-  executions: z.array(executionAnswer).max(PAGE_MAX).meta({ description: 'One page, oldest first.' }),
+  executions: listOf(executionAnswer, PAGE_MAX, 'One page, oldest first.'),
   next_cursor: nextCursor('MTc2NzU3MTIwMDAwMCBleGVjXzAxOWI4YjlhMmMwMDdhMWI5YzJkM2U0ZjVhNmI3Yzhk'),
 })
 
 export const confirmedAnswer = z.object({
   ok,
   execution_id: executionId,
-  status: z.enum(REPORT_STATUSES).meta(describeAnswer('The recorded outcome.', 'filled')),
+  status: choice(REPORT_STATUSES, 'The recorded outcome.', 'filled'),
   partner_order_id: checkedText('The recorded order.', 'order-1', ID_MAX),
-  replayed: z.literal(true).meta(describeAnswer('Present when this was recorded before.', true)).optional(),
+  replayed: always(true, 'Present when this was recorded before.').optional(),
 })
 
+const statusCode = (description: string) =>
+  z.int().min(100).max(999).nullable().meta(describeAnswer(description, 204))
+
 export const webhookAnswer = z.object({
-  partner_slug: partnerSlug,
-  environment,
+  ...tenantFields,
   url: z
     .string()
     .meta({ format: 'uri', maxLength: WEBHOOK_URL_MAX })
@@ -197,12 +198,7 @@ export const webhookAnswer = z.object({
   created_at: createdAt.nullable(),
   updated_at: updatedAt.nullable(),
   last_delivered_at: instant('The last delivery answered with a 2xx.').nullable(),
-  last_status_code: z
-    .int()
-    .min(100)
-    .max(999)
-    .nullable()
-    .meta(describeAnswer('The last status the receiver answered.', 204)),
+  last_status_code: statusCode('The last status the receiver answered.'),
   consecutive_failures: z
     .int()
     .min(0)
@@ -219,44 +215,32 @@ export const webhookAnswer = z.object({
 })
 
 export const webhookRegisteredAnswer = webhookAnswer.extend({
-  secret: z.string().meta({
-    pattern: '^sse_whsec_[A-Za-z0-9_-]{43}$',
-    maxLength: 54,
-    ...describeAnswer(
-      'Signs the wake-ups. Shown this once.',
-      'sse_whsec_JkLh0cQ2vT5xYz8aB1dE4fG7hI0jK3lM6nO9pQ2rS5t',
-    ),
-  }),
+  secret: written(
+    { pattern: '^sse_whsec_[A-Za-z0-9_-]{43}$', maxLength: 54 },
+    'Signs the wake-ups. Shown this once.',
+    'sse_whsec_JkLh0cQ2vT5xYz8aB1dE4fG7hI0jK3lM6nO9pQ2rS5t',
+  ),
 })
 
 export const webhookDeletedAnswer = z.object({
   ok,
-  partner_slug: partnerSlug,
-  environment,
-  deleted: z.boolean().meta(describeAnswer('False when there was none.', true)),
+  ...tenantFields,
+  deleted: flag('False when there was none.', true),
 })
 
 const deliveryAnswer = z.object({
   ended_at: instant('When the attempt ended.'),
-  event: z.literal(EVENT_NAME).meta(describeAnswer('The only event there is.', EVENT_NAME)),
-  test: z.boolean().meta(describeAnswer('Whether it was a test, which announces nothing.', false)),
+  event: always(EVENT_NAME, 'The only event there is.'),
+  test: flag('Whether it was a test, which announces nothing.', false),
   count: count('How many executions it announced; 0 for a test.', 3),
   earliest_execution_id: executionId.meta({ description: 'The first of them; all zeros for a test.' }),
-  origin: z.string().meta({
-    format: 'uri',
-    maxLength: WEBHOOK_URL_MAX,
-    ...describeAnswer(
-      'Where it was sent; without the path, which may hold a secret.',
-      'https://partner.example',
-    ),
-  }),
-  delivered: z.boolean().meta(describeAnswer('Whether the receiver answered with a 2xx.', true)),
-  status_code: z
-    .int()
-    .min(100)
-    .max(999)
-    .nullable()
-    .meta(describeAnswer('The status it answered; null without an answer.', 204)),
+  origin: written(
+    { format: 'uri', maxLength: WEBHOOK_URL_MAX },
+    'Where it was sent; without the path, which may hold a secret.',
+    'https://partner.example',
+  ),
+  delivered: flag('Whether the receiver answered with a 2xx.', true),
+  status_code: statusCode('The status it answered; null without an answer.'),
   failure_reason: prose(
     'Why it failed; null when it was delivered.',
     'HTTP 503',
@@ -266,28 +250,17 @@ const deliveryAnswer = z.object({
 })
 
 export const deliveriesAnswer = z.object({
-  partner_slug: partnerSlug,
-  environment,
-  deliveries: z
-    .array(deliveryAnswer)
-    .max(DELIVERIES_KEPT)
-    .meta({ description: `The newest ${DELIVERIES_KEPT}, the newest first.` }),
+  ...tenantFields,
+  deliveries: listOf(deliveryAnswer, DELIVERIES_KEPT, `The newest ${DELIVERIES_KEPT}, the newest first.`),
 })
 
-export const testedAnswer = z.object({ partner_slug: partnerSlug, environment, ...deliveryAnswer.shape })
-
-// The answers of the sandbox.
+export const testedAnswer = z.object({ ...tenantFields, ...deliveryAnswer.shape })
 
 export const sandboxAnswer = z.object({
-  partner_slug: partnerSlug,
-  environment,
+  ...tenantFields,
   now: instant('The time of your test environment.', '2026-01-12T09:30:00.000Z'),
   offset_ms: count('How far it is ahead of real time, in milliseconds.', 604_800_000),
-  offset: z.string().meta({
-    pattern: '^[0-9a-z ]+$',
-    maxLength: 64,
-    ...describeAnswer('The same, for a person to read.', '7 d'),
-  }),
+  offset: written({ pattern: '^[0-9a-z ]+$', maxLength: 64 }, 'The same, for a person to read.', '7 d'),
   advancing_to: instant(
     'Where an advance that is under way is going; null when there is none.',
     '2026-02-04T09:30:00.000Z',
@@ -300,17 +273,12 @@ const wokenFields = {
 }
 
 export const advancedAnswer = z.object({
-  partner_slug: partnerSlug,
-  environment,
-  done: z
-    .boolean()
-    .meta(
-      describeAnswer(
-        'False when it takes longer than a call should: it goes on, and GET /sandbox shows how far it is. The counts ' +
-          'are then absent.',
-        true,
-      ),
-    ),
+  ...tenantFields,
+  done: flag(
+    'False when it takes longer than a call should: it goes on, and GET /sandbox shows how far it is. The counts ' +
+      'are then absent.',
+    true,
+  ),
   from: instant('The time before it.', '2026-01-05T09:30:00.000Z'),
   to: instant('The time after it, also where it stopped on the way.', '2026-01-12T09:30:00.000Z'),
   offset_ms: count('How far the clock is then ahead of real time, in milliseconds.', 604_800_000),
@@ -324,19 +292,17 @@ export const advancedAnswer = z.object({
 })
 
 export const firedAnswer = z.object({
-  partner_slug: partnerSlug,
-  environment,
+  ...tenantFields,
   partner_plan_id: partnerPlanId,
   execution_id: executionId,
   amount_usd: dollars('The most to spend on the tranche.'),
-  trigger: z.enum(TRIGGERS).meta(describeAnswer('Why it fired.', 'slot_start')),
+  trigger: choice(TRIGGERS, 'Why it fired.', 'slot_start'),
   tranche_index: count('Its number in the window, from 0 on.', 0),
   ...wokenFields,
 })
 
 export const wipedAnswer = z.object({
-  partner_slug: partnerSlug,
-  environment,
+  ...tenantFields,
   users: count('Users that are gone.'),
   plans: count('Plans that are gone.'),
   windows: count('Windows that are gone.', 7),
@@ -361,27 +327,22 @@ export type WipedJson = z.output<typeof wipedAnswer>
 // The answers of billing, and the trades behind them.
 
 const averagePrice = dollarSum('Dollars per bitcoin; null without volume.', '64250.84').nullable()
-const month = z
-  .string()
-  .meta({ pattern: MONTH_PATTERN.source, maxLength: 7, ...describeAnswer('The UTC month.', '2026-01') })
+const month = written({ pattern: MONTH_PATTERN.source, maxLength: 7 }, 'The UTC month.', '2026-01')
 
 export const monthlyAnswer = z.object({
-  partner_slug: partnerSlug,
-  environment,
+  ...tenantFields,
   month,
   period_start: instant('The first instant of the month.', '2026-01-01T00:00:00.000Z'),
   period_end: instant('The first instant after it.', '2026-02-01T00:00:00.000Z'),
-  currency: z.literal('USD').meta(describeAnswer('Of every amount.', 'USD')),
-  final: z.boolean().meta(describeAnswer('True once the month is over: it never changes again.', false)),
-  billable: z.boolean().meta(describeAnswer('False in the test environment, whose fees are 0.00.', true)),
-  pricing_tier: z.string().meta({
-    pattern: TIER_NAME_PATTERN.source,
-    maxLength: TIER_NAME_MAX,
-    ...describeAnswer('The tier in force.', 'starter'),
-  }),
-  pricing_tier_source: z
-    .enum(['override', 'volume'])
-    .meta(describeAnswer('How the tier was chosen.', 'volume')),
+  currency: always('USD', 'Of every amount.'),
+  final: flag('True once the month is over: it never changes again.', false),
+  billable: flag('False in the test environment, whose fees are 0.00.', true),
+  pricing_tier: written(
+    { pattern: TIER_NAME_PATTERN.source, maxLength: TIER_NAME_MAX },
+    'The tier in force.',
+    'starter',
+  ),
+  pricing_tier_source: choice(['override', 'volume'], 'How the tier was chosen.', 'volume'),
   rate_bps: count('Of the volume, in hundredths of a percent.', 50),
   active_users: count('Users with a filled or partial trade.'),
   active_plans: count('Plans with a filled or partial trade.'),
@@ -411,13 +372,13 @@ const sums = {
 } satisfies Record<SumColumn, z.ZodType>
 
 export const monthlyUsersAnswer = z.object({
-  partner_slug: partnerSlug,
-  environment,
+  ...tenantFields,
   month,
-  users: z
-    .array(z.object({ partner_user_id: partnerUserId, ...sums }))
-    .max(PAGE_MAX)
-    .meta({ description: 'One page, by partner_user_id.' }),
+  users: listOf(
+    z.object({ partner_user_id: partnerUserId, ...sums }),
+    PAGE_MAX,
+    'One page, by partner_user_id.',
+  ),
   totals: z.object(sums).meta({ description: 'Over all users of the month, not of the page.' }),
   next_cursor: nextCursor('dXNlciAxNzY5OTA0MDAwMDAwIHVzZXItMQ'),
 })
@@ -431,14 +392,11 @@ const tradeFields = {
   partner_plan_id: partnerPlanId,
   execution_id: executionId,
   partner_order_id: checkedText('Your order.', 'order-1', ID_MAX),
-  status: z
-    .enum(LINE_STATUSES)
-    .meta(
-      describeAnswer(
-        'An adjustment corrects the trade of the same execution by signed differences.',
-        'filled',
-      ),
-    ),
+  status: choice(
+    LINE_STATUSES,
+    'An adjustment corrects the trade of the same execution by signed differences.',
+    'filled',
+  ),
   usd_amount: dollarSum('Dollars spent; null when nothing was bought.', '10.00').nullable(),
   btc_amount: coinSum('Bitcoin bought; null when nothing was.', '0.00015564').nullable(),
   execution_price: dollars(
@@ -461,13 +419,9 @@ const tradeFields = {
 export const tradeAnswer = z.object(tradeFields)
 
 export const tradesAnswer = z.object({
-  partner_slug: partnerSlug,
-  environment,
+  ...tenantFields,
   month,
-  final: z.boolean().meta(describeAnswer('True once the month is over: it never changes again.', false)),
-  trades: z
-    .array(tradeAnswer)
-    .max(PAGE_MAX)
-    .meta({ description: 'One page, in the order they were recorded.' }),
+  final: flag('True once the month is over: it never changes again.', false),
+  trades: listOf(tradeAnswer, PAGE_MAX, 'One page, in the order they were recorded.'),
   next_cursor: nextCursor('MTc2NzYwMDAwMDAwMCBleGVjXzAxOWI4YjlhMmMwMDdhMWI5YzJkM2U0ZjVhNmI3YzhkIDA'),
 })

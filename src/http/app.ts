@@ -4,12 +4,11 @@ import { H3, type H3Event } from 'h3'
 import { createListings } from '../billing/statement.ts'
 import type { KeyFacts } from '../core/key.ts'
 import { Problem } from '../core/problem.ts'
-import type { Instant } from '../core/time.ts'
+import { SECOND_MS } from '../core/time.ts'
 import type { Log } from '../log.ts'
 import type { Store } from '../store/store.ts'
 import { type Ignored, ignoredMembers, ignoredParameters, openAnswer, tellIgnored } from './answer-headers.ts'
-import { type Admit, authenticate, createAdmission, createUseNotes, isUseStale } from './auth.ts'
-import { type CallLine, createCallLog, durationSince } from './call-log.ts'
+import { authenticate, createAdmission, createUseNotes, isUseStale } from './auth.ts'
 import { DOCS_PATHS, readDocs, SLASHED, TO_PAGE, wantsPage } from './docs/page.ts'
 import { ERROR_HEADER, errorBody, INTERNAL_ERROR, Refusal, refusalFor } from './error-codes.ts'
 import { getDescription } from './openapi/document.ts'
@@ -29,15 +28,12 @@ import {
 } from './turns.ts'
 
 export type AppOptions = Omit<Services, 'store' | 'listings'> & {
-  /** Without it, the sandbox has no routes. */
   sandbox?: SandboxDesk | null | undefined
   /** Null while the database is being opened: every call is then told to try again. */
   store: Store | null
   log: Log
   ops?: Ops
-  /** Requests per second for each key; null for no limit. */
   rateLimit: number | null
-  /** The most calls of a key at once. */
   callsPerKey?: number | undefined
 }
 
@@ -61,21 +57,27 @@ export function createApp(options: AppOptions): H3 {
 type Answer = (event: H3Event, routes: readonly Route[], flaw?: Refusal) => Promise<string | Uint8Array>
 
 function addPartnerApi(app: H3, answer: Answer, all: readonly Route[]): void {
-  for (const [path, routes] of Map.groupBy([...all, getDescription], (route) => route.path)) {
-    const isWritten = writtenAs(path)
-    app.all(path, (event) => answer(event, isWritten(event) ? routes : []))
-  }
+  for (const [path, routes] of Map.groupBy([...all, getDescription], (route) => route.path))
+    onPath(app, path, { answer, handle: (event) => answer(event, routes) })
+}
+
+type Handling = { answer: Answer; handle: (event: H3Event) => unknown }
+
+/** Handles calls of a path as it is written; however else the router comes to it, the path is unknown. */
+function onPath(app: H3, path: string, { answer, handle }: Handling): void {
+  const isWritten = writtenAs(path)
+  app.all(path, (event) => (isWritten(event) ? handle(event) : answer(event, [])))
 }
 
 function addOperations(app: H3, answer: Answer, { ops, log, machine }: AppOptions): void {
   for (const path of OPS_PATHS) {
-    const isWritten = writtenAs(path)
-    app.all(path, (event) => {
-      const forOperators = isWritten(event) ? ops?.answer(event, path, 'api') : null
+    const handle = (event: H3Event) => {
+      const forOperators = ops?.answer(event, path, 'api')
       return forOperators
         ? sendOps(event, path, { answer: forOperators, log, uuid: machine.uuid })
         : answer(event, [])
-    })
+    }
+    onPath(app, path, { answer, handle })
   }
 }
 
@@ -94,13 +96,12 @@ function addDocs(app: H3, answer: Answer, { machine }: AppOptions): void {
       return body
     })
   }
-  const isWritten = writtenAs('/')
-  app.all('/', (event) => {
-    if (!isWritten(event) || !wantsPage(event.req.method, event.req.headers.get('accept')))
-      return answer(event, [])
+  const handle = (event: H3Event) => {
+    if (!wantsPage(event.req.method, event.req.headers.get('accept'))) return answer(event, [])
     openAnswer(event, machine.uuid)
     return lead(event, TO_PAGE)
-  })
+  }
+  onPath(app, '/', { answer, handle })
 }
 
 function lead(event: H3Event, to: Record<string, string>): string {
@@ -115,19 +116,10 @@ function setHeaders(event: H3Event, headers: Record<string, string>): void {
 
 const NOT_GET = new Refusal('method_not_allowed', 'Method Not Allowed', { allow: 'GET' })
 
-/** Values shared by the calls of an app. */
-type Desk = Omit<Services, 'store'> & {
-  store: Store | null
-  note: (line: CallLine, bug: unknown) => void
-  limitRate: (keyId: string, now: Instant) => void
-  takeTurn: (keyId: string) => Turn
-  oneAtATime: ReturnType<typeof createOneAtATime>
-  onlyOne: ReturnType<typeof createOnlyOne>
-  noteUse: (store: Store, caller: KeyFacts) => void
-  admit: Admit
-}
+type Desk = ReturnType<typeof createDesk>
 
-function createDesk(options: AppOptions): Desk {
+/** What the calls of an app share. */
+function createDesk(options: AppOptions) {
   const { store, machine, guard, send, log, ops, rateLimit, callsPerKey = CALLS_PER_KEY_MAX } = options
   const logCall = createCallLog(log)
   const note = (line: CallLine, bug: unknown): void => {
@@ -141,7 +133,7 @@ function createDesk(options: AppOptions): Desk {
     send,
     listings: createListings(),
     note,
-    limitRate: rateLimit === null ? () => {} : createRateLimit(rateLimit),
+    limitRate: rateLimit === null ? null : createRateLimit(rateLimit),
     takeTurn: createTurns(callsPerKey),
     oneAtATime: createOneAtATime(),
     onlyOne: createOnlyOne(),
@@ -153,7 +145,6 @@ function createDesk(options: AppOptions): Desk {
 /** The known facts about a call, for its line in the log, even when it is refused. */
 type Trail = { caller: KeyFacts | null; turn: Turn | null; ignored: Ignored[] }
 
-/** Handles one call: sends the result and logs it. */
 async function answerCall(
   desk: Desk,
   event: H3Event,
@@ -177,7 +168,7 @@ async function answerCall(
     partner_slug: trail.caller?.key.tenant.partnerSlug ?? null,
     environment: trail.caller?.key.tenant.environment ?? null,
     status: outcome.status,
-    duration_ms: durationSince(started),
+    duration_ms: Math.round((performance.now() - started) * 100) / 100,
     ...(outcome.status !== 200 && { error_code: outcome.headers[ERROR_HEADER] ?? '' }),
     ...(ignored !== null && { ignored_fields: ignored }),
     ...(outcome.contentType !== undefined && { content_type: outcome.contentType }),
@@ -203,7 +194,10 @@ async function handleCall(
   const now = desk.machine.clock()
   const authorization = event.req.headers.get('authorization')
   const caller = await authenticate(authorization, { store, admit: desk.admit })
-  const turn = admitInTurn(desk, caller, now, trail)
+  trail.caller = caller
+  desk.limitRate?.(caller.key.keyId, now)
+  const turn = desk.takeTurn(caller.key.keyId)
+  trail.turn = turn
   if (isUseStale(caller, now)) desk.noteUse(store, caller)
   const route = routeFor(event.req.method, routes)
   if (route.keys === 'test' && caller.key.tenant.environment !== 'test')
@@ -237,16 +231,6 @@ async function handleCall(
   return done(JSON.stringify(await route.handle(checked as Call<never, never>)))
 }
 
-/** The turn of a caller whose key is valid. Throws what `admit` throws, and a Refusal: 429. */
-function admitInTurn(desk: Desk, caller: KeyFacts, now: Instant, trail: Trail): Turn {
-  desk.admit(caller)
-  trail.caller = caller
-  desk.limitRate(caller.key.keyId, now)
-  const turn = desk.takeTurn(caller.key.keyId)
-  trail.turn = turn
-  return turn
-}
-
 type Outcome = {
   status: number
   text: string | Uint8Array
@@ -272,4 +256,74 @@ function failedOutcome(error: unknown): Outcome {
   const { status, detail, headers, contentType } = given
   const isBug = given !== error && status >= 500
   return { status, text: errorBody(detail), headers, bug: isBug ? error : null, contentType }
+}
+
+// The log of calls: one line for each call with a key, under the id in its answer. Calls without a key, and errors that
+// repeat, are limited to as many lines as a person can use, because a stranger decides how many there are.
+
+/** How many calls refused without a known key are logged each second. */
+export const KEYLESS_LINES_MAX = 10
+/** How long an error that recurs is logged without its stack. */
+const STACK_EVERY_MS = 60_000
+/** How many different errors are remembered; a larger number counts as a flood too. */
+const ERRORS_MAX = 100
+
+export type CallLine = {
+  request_id: string
+  method: string
+  /** The route's pattern; null for a path that has no route. */
+  route: string | null
+  /** Null for a call without a known key. */
+  partner_slug: string | null
+  environment: string | null
+  status: number
+  duration_ms: number
+  /** The code of the refusal in the answer's header; absent for a call that was not refused. */
+  error_code?: string
+  /** The fields that its route does not know, as the header of its answer names them. */
+  ignored_fields?: string
+  /** The media type that its client gave for a body that is not JSON. */
+  content_type?: string
+}
+
+/** `bug` is the error that made a call fail, if the caller did not cause it; else null. */
+export function createCallLog(log: Log): (line: CallLine, bug: unknown) => void {
+  const stacks = new Map<string, number>()
+  let keyless = 0
+  let saidGone = false
+
+  /** Counts a call without a key; false when this second has had its lines. */
+  function hasLine(): boolean {
+    keyless += 1
+    if (keyless === 1) setTimeout(sumUp, SECOND_MS).unref()
+    return keyless <= KEYLESS_LINES_MAX
+  }
+
+  function sumUp(): void {
+    const unsaid = keyless - KEYLESS_LINES_MAX
+    keyless = 0
+    if (unsaid > 0) log.warn({ calls: unsaid }, 'more refused calls, not logged one by one')
+  }
+
+  function hasStack(error: string): boolean {
+    const now = performance.now()
+    if (now - (stacks.get(error) ?? Number.NEGATIVE_INFINITY) < STACK_EVERY_MS) return false
+    if (stacks.size >= ERRORS_MAX) stacks.clear()
+    stacks.set(error, now)
+    return true
+  }
+
+  return (line, bug) => {
+    if (bug instanceof Problem && bug.code === 'database_gone') {
+      if (!saidGone)
+        log.error({ ...line, err: bug }, 'the database is gone: every call is refused from now on')
+      else if (hasLine()) log.info(line, 'request')
+      saidGone = true
+    } else if (bug instanceof Problem) {
+      log.error({ ...line, error: bug.message }, 'request failed')
+    } else if (bug) {
+      const error = String(bug)
+      log.error({ ...line, ...(hasStack(error) ? { err: bug } : { error }) }, 'request failed')
+    } else if (line.partner_slug !== null || hasLine()) log.info(line, 'request')
+  }
 }

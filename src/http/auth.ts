@@ -17,9 +17,7 @@ import { Refusal } from './error-codes.ts'
 const HEADER = /^Bearer (\S+)$/
 
 // Created once: collecting a stack for each would cost more than everything else such a call needs.
-/** The header is missing or malformed. */
 const NO_KEY = new Refusal('key_malformed', 'Expected Authorization: Bearer <key>')
-/** There is no such key. */
 const INVALID_KEY = new Refusal('key_invalid', 'Invalid API key.')
 
 /** The key in a header, well formed or not; null when the header has none. */
@@ -40,16 +38,12 @@ export async function authenticate(
   return facts
 }
 
-/** Admits a call, or throws the problem of core/key.ts. */
 export type Admit = (caller: KeyFacts) => void
 
 /** How often a key that has ended is logged: its sender decides how often it is used. */
 const ENDED_KEY_EVERY_MS = 60_000
 
-/**
- * Admits calls, and logs which key has ended: its partner gets a 401 and asks the operator. Strangers cause no such
- * lines, because only an issued key can have ended.
- */
+/** Admits calls, and logs which key has ended: its partner will ask. Strangers have none that could have ended. */
 export function createAdmission(log: Log): Admit {
   const lines = new Map<string, { at: Instant; unsaid: number }>()
   return (caller) => {

@@ -7,6 +7,7 @@ import { type FixedPeriod, isMonth, periodOf } from '../core/month.ts'
 import type { Tenant } from '../core/partner.ts'
 import { earlier, type Instant, MONTH_PATTERN } from '../core/time.ts'
 import type { LinePlace } from '../store/store.ts'
+import { tenantJson } from './answer-json.ts'
 import { monthlyAnswer, monthlyUsersAnswer, tradeAnswer, tradesAnswer } from './answer-schemas.ts'
 import {
   type Cursors,
@@ -17,11 +18,11 @@ import {
   PAGE_DEFAULT,
   pageFields,
   pageOf,
+  rowsFor,
   wrap,
 } from './fields.ts'
 import { type CallStore, route } from './route.ts'
 
-/** The form of a month. */
 const MONTH_TEXT = { pattern: MONTH_PATTERN.source, maxLength: 7 }
 
 const month = field({ type: 'string', ...MONTH_TEXT }, (input) => {
@@ -78,8 +79,7 @@ export const getMonthlyUsers = route({
     const hasMore = last !== undefined && from + page.length < users.length
     if (hasMore && !known) listings.keep(listing, drawn)
     return {
-      partner_slug: tenant.partnerSlug,
-      environment: tenant.environment,
+      ...tenantJson(tenant),
       month: query.month.month,
       users: page.map(userLineJson),
       totals,
@@ -130,22 +130,18 @@ export const getTrades = route({
     })
     .superRefine(ofItsMonth<LinePlace>(({ recordedAt: at }, { start, end }) => at >= start && at < end)),
   answer: tradesAnswer,
-  handle: async ({ store, tenant, query, alone }) => {
-    const size = query.limit ?? PAGE_DEFAULT
-    const { period, lines } = await alone(async () => {
+  handle: ({ store, tenant, query, alone }) =>
+    alone(async () => {
       // Later records have later dates and come on a later page, so nothing is missed or repeated.
       const period = await store.fixTenantPeriod(tenant, query.month)
-      const page = { after: query.cursor ?? null, limit: size + 1 }
-      return { period, lines: await store.readTenantLines(tenant, period, page) }
-    })
-    const { page, next_cursor } = pageOf(lines, size, tradeCursors.write)
-    return {
-      partner_slug: tenant.partnerSlug,
-      environment: tenant.environment,
-      month: period.month,
-      final: period.final,
-      trades: page.map((line) => tradeAnswer.parse(tradeRow(line))),
-      next_cursor,
-    }
-  },
+      const lines = await store.readTenantLines(tenant, period, rowsFor(query))
+      const { page, next_cursor } = pageOf(lines, query, tradeCursors.write)
+      return {
+        ...tenantJson(tenant),
+        month: period.month,
+        final: period.final,
+        trades: page.map((line) => tradeAnswer.parse(tradeRow(line))),
+        next_cursor,
+      }
+    }),
 })

@@ -3,10 +3,7 @@
 import { FrozenProblem } from '../core/frozen.ts'
 import type { CallProblem, Problem, ProblemCode, SharedProblem } from '../core/problem.ts'
 
-/**
- * The codes in the header X-Error-Code, with the status of each: the reason in a form for programs. A code keeps its
- * name and its meaning for ever; docs/api.md says what to do about each.
- */
+/** The codes in X-Error-Code, with their status. A code keeps its name and its meaning for ever (docs/api.md). */
 export const ERROR_STATUS = {
   bad_request: 400,
   body_not_utf8: 400,
@@ -58,13 +55,10 @@ export const ERROR_HEADER = 'x-error-code'
 
 export type ValidationDetail = { type: string; loc: (string | number)[]; msg: string }
 
-/** The body of every refusal. */
 export const errorBody = (detail: string | ValidationDetail[]): string => JSON.stringify({ detail })
 
-/** Sent with every 401: how to authenticate. */
 const CHALLENGE = { 'www-authenticate': 'Bearer' }
 
-/** A refused call. */
 export class Refusal extends Error {
   readonly code: ErrorCode
   readonly status: number
@@ -94,10 +88,7 @@ const CANNOT_BE_USED = {
   retryAfter: '10',
 }
 
-/**
- * The answer to a partner about a database that cannot be used, and after how many seconds to try again; the log tells
- * the operator more.
- */
+/** What a partner is told of a database that cannot be used, and after how many seconds to try again. */
 export const PUT_OFF: Partial<Record<ProblemCode, { detail: string; retryAfter: string }>> = {
   database_gone: {
     detail: 'The service has lost its database; send the call again later.',
@@ -136,7 +127,7 @@ const CALLED: Record<Exclude<CallProblem | SharedProblem, ErrorCode>, ErrorCode>
 /** The name of a problem on the wire. A problem of commands only would be a bug here. */
 export function errorCodeOf(code: ProblemCode): ErrorCode {
   if (Object.hasOwn(ERROR_STATUS, code)) return code as ErrorCode
-  return Object.hasOwn(CALLED, code) ? CALLED[code as keyof typeof CALLED] : 'internal_error'
+  return (CALLED as Partial<Record<ProblemCode, ErrorCode>>)[code] ?? 'internal_error'
 }
 
 export const INTERNAL_ERROR = new Refusal('internal_error', 'Internal Server Error')

@@ -22,7 +22,7 @@ import { Problem } from '../core/problem.ts'
 import { REASON_MAX } from '../core/text.ts'
 import { EARLIEST, formatInstant, type Instant } from '../core/time.ts'
 import type { ExecutionPlace } from '../store/store.ts'
-import { dueJson, executionJson } from './answer-json.ts'
+import { dueJson, executionJson, tenantJson } from './answer-json.ts'
 import { type ConfirmedJson, confirmedAnswer, duePageAnswer, executionsAnswer } from './answer-schemas.ts'
 import {
   type Cursors,
@@ -31,14 +31,13 @@ import {
   describe,
   id,
   oneOf,
-  PAGE_DEFAULT,
   pageFields,
   pageOf,
   remark,
+  rowsFor,
 } from './fields.ts'
 import { type CallStore, route } from './route.ts'
 
-/** Where a list of executions continues. */
 const cursors: Cursors<ExecutionPlace> = {
   write: ({ createdAt, executionId }) => `${createdAt} ${executionId}`,
   read: (text) => {
@@ -46,7 +45,6 @@ const cursors: Cursors<ExecutionPlace> = {
     return at === undefined ? null : { createdAt: Number(at) as Instant, executionId }
   },
 }
-const BEGINNING = { createdAt: EARLIEST, executionId: '' }
 
 export const getExecutions = route({
   method: 'GET',
@@ -63,14 +61,13 @@ export const getExecutions = route({
     ),
   }),
   answer: executionsAnswer,
-  handle: async ({ store, tenant, query: { since, limit: size = PAGE_DEFAULT, cursor } }) => {
-    const begin = since === undefined ? BEGINNING : { createdAt: since, executionId: '' }
-    const after = cursor && cursor.createdAt >= begin.createdAt ? cursor : begin
-    const { executions, now } = await store.readExecutions(tenant, { after, limit: size + 1 })
-    const { page, next_cursor } = pageOf(executions, size, cursors.write)
+  handle: async ({ store, tenant, query }) => {
+    const begin = { createdAt: query.since ?? EARLIEST, executionId: '' }
+    const after = query.cursor && query.cursor.createdAt >= begin.createdAt ? query.cursor : begin
+    const { executions, now } = await store.readExecutions(tenant, { ...rowsFor(query), after })
+    const { page, next_cursor } = pageOf(executions, query, cursors.write)
     return {
-      partner_slug: tenant.partnerSlug,
-      environment: tenant.environment,
+      ...tenantJson(tenant),
       as_of: formatInstant(now),
       executions: page.map((execution) => ({
         ...executionJson(tenant, execution),
@@ -171,7 +168,6 @@ const confirmBody = z.unknown().transform((input, context): Report => {
   return z.NEVER
 })
 
-/** The fields of every status. */
 const reportFields = {
   ...(fillBody.shape satisfies Record<ReportColumn<keyof Fill>, z.ZodType>),
   ...(noFillBody.shape satisfies Record<ReportColumn<keyof NoFill>, z.ZodType>),
@@ -217,8 +213,6 @@ async function keepingUnknown(
     await store.keepUnknownFill(tenant, executionId, report)
   throw error
 }
-
-// The poll over HTTP: what is due, and how much of it one answer contains.
 
 export const getDue = route({
   method: 'GET',

@@ -50,10 +50,7 @@ export const remark = ({ max }: { max: number }) =>
     typeof input === 'string' ? showable(input, max) : notText,
   )
 
-/**
- * A description of a field for the API: its text, and an example as it is sent. It is kept under a name of our own,
- * because zod drops the examples of fields that it reads through a transform.
- */
+/** A field's text and example for the API, under a name of our own: zod drops the examples of transforms. */
 export const describe = (description: string, example: unknown) => ({ description, [SAMPLE]: example })
 export const SAMPLE = 'x-sample'
 
@@ -77,7 +74,10 @@ export const bool = () =>
 export const oneOf = <const T extends string>(values: readonly T[]) =>
   field({ type: 'string', enum: [...values] }, (input) => {
     const known = values.find((value) => value === input)
-    return known ?? new FieldError('literal_error', `Input should be ${spoken(values)}`)
+    return (
+      known ??
+      new FieldError('literal_error', `Input should be ${EITHER.format(values.map((value) => `'${value}'`))}`)
+    )
   })
 
 type DecimalBounds<T extends bigint> = { placesMax?: number; above?: T; atLeast?: T; atMost?: T }
@@ -162,18 +162,12 @@ function parseText(input: unknown, { max }: { max: number }): string | FieldErro
   return input
 }
 
-/**
- * Control characters become spaces (line breaks and tabs stay), half surrogate pairs become U+FFFD, and text beyond
- * `max` characters is cut, with an ellipsis as the last character.
- */
+/** Controls but line breaks and tabs become spaces, half surrogate pairs U+FFFD; a longer text is cut. */
 const showable = (input: string, max: number): string =>
   cut(input.toWellFormed().replace(CONTROL_BUT_LINES, ' '), max)
 
-function spoken(values: readonly string[]): string {
-  const quoted = values.map((value) => `'${value}'`)
-  const last = quoted.pop() ?? ''
-  return quoted.length === 0 ? last : `${quoted.join(', ')} or ${last}`
-}
+/** "a, b or c". */
+export const EITHER = new Intl.ListFormat('en-GB', { type: 'disjunction' })
 
 // The fields that several answers share: their shapes, descriptions and examples.
 
@@ -184,61 +178,57 @@ export const describeAnswer = (description: string, example?: unknown) => ({
   ...(example !== undefined && { examples: [example] }),
 })
 
+export const written = (form: object, description: string, example: string) =>
+  z.string().meta({ ...form, ...describeAnswer(description, example) })
+
 export const instant = (description: string, example = '2026-01-05T00:00:00.000Z') =>
-  z
-    .string()
-    .meta({ format: 'date-time', pattern: DATE_TIME, maxLength: 24, ...describeAnswer(description, example) })
+  written({ format: 'date-time', pattern: DATE_TIME, maxLength: 24 }, description, example)
 
 /** Text that was checked when it arrived: one line, without control characters. */
 export const checkedText = (description: string, example: string, max = TEXT_MAX) =>
-  z.string().meta({ ...oneLine(max), ...describeAnswer(description, example) })
+  written(oneLine(max), description, example)
 
-/** Free text, as it was sent. */
 export const prose = (description: string, example: string, max: number) =>
-  z.string().meta({ maxLength: max, ...describeAnswer(description, example) })
+  written({ maxLength: max }, description, example)
 
-/** The longest amount: the ledger's have at most 20 digits and a point, sums of a month may have more. */
-const AMOUNT_MAX = 32
+/** An amount is as long as 32 characters: the ledger's have at most 20 digits and a point, a month's sums more. */
+const amount =
+  (pattern: string) =>
+  (description: string, example = '10.00') =>
+    written({ pattern, maxLength: 32 }, description, example)
 
 /** Dollars: at least two places, at most eight. */
-export const dollars = (description: string, example = '10.00') =>
-  z
-    .string()
-    .meta({ pattern: '^\\d+\\.\\d{2,8}$', maxLength: AMOUNT_MAX, ...describeAnswer(description, example) })
-
+export const dollars = amount('^\\d+\\.\\d{2,8}$')
 /** Sums of a month, which may be negative: corrections of an earlier month may outweigh this month's purchases. */
-export const dollarSum = (description: string, example: string) =>
-  z
-    .string()
-    .meta({ pattern: '^-?\\d+\\.\\d{2,8}$', maxLength: AMOUNT_MAX, ...describeAnswer(description, example) })
-
-export const coinSum = (description: string, example: string) =>
-  z
-    .string()
-    .meta({ pattern: '^-?\\d+\\.\\d{8}$', maxLength: AMOUNT_MAX, ...describeAnswer(description, example) })
+export const dollarSum = amount('^-?\\d+\\.\\d{2,8}$')
+export const coinSum = amount('^-?\\d+\\.\\d{8}$')
 
 export const count = (description: string, example = 1) =>
   z.int().min(0).meta(describeAnswer(description, example))
+export const flag = (description: string, example: boolean) =>
+  z.boolean().meta(describeAnswer(description, example))
+export const choice = <const T extends string>(values: readonly T[], description: string, example: T) =>
+  z.enum(values).meta(describeAnswer(description, example))
+export const always = <const T extends string | true>(value: T, description: string) =>
+  z.literal(value).meta(describeAnswer(description, value))
 
-export const partnerSlug = z.string().meta({
-  pattern: PARTNER_SLUG_PATTERN.source,
-  maxLength: PARTNER_SLUG_MAX,
-  ...describeAnswer('The partner the key belongs to.', 'acme'),
-})
-export const environment = z
-  .enum(ENVIRONMENTS)
-  .meta(describeAnswer('The environment the key belongs to.', 'test'))
+const SLUG = { pattern: PARTNER_SLUG_PATTERN.source, maxLength: PARTNER_SLUG_MAX }
+/** The fields that name the tenant of a key, in nearly every answer. */
+export const tenantFields = {
+  partner_slug: written(SLUG, 'The partner the key belongs to.', 'acme'),
+  environment: choice(ENVIRONMENTS, 'The environment the key belongs to.', 'test'),
+}
 export const partnerUserId = checkedText("The partner's id of the user.", 'user-1', ID_MAX)
 export const partnerPlanId = checkedText("The partner's id of the plan.", 'plan-1', ID_MAX)
-/** The form of an execution's id. */
 export const EXECUTION_ID = { pattern: '^exec_[0-9a-f]{32}$', maxLength: 37 }
-export const executionId = z.string().meta({
-  ...EXECUTION_ID,
-  ...describeAnswer('Stable across deliveries.', 'exec_019b8b9a2c007a1b9c2d3e4f5a6b7c8d'),
-})
+export const executionId = written(
+  EXECUTION_ID,
+  'Stable across deliveries.',
+  'exec_019b8b9a2c007a1b9c2d3e4f5a6b7c8d',
+)
 export const createdAt = instant('When it was created.')
 export const updatedAt = instant('When it last changed.')
-export const ok = z.literal(true).meta(describeAnswer('Always true.', true))
+export const ok = always(true, 'Always true.')
 
 export const nextCursor = (example: string) =>
   z
@@ -254,7 +244,6 @@ export const PAGE_MAX = 1_000
 
 /** The longest cursor: the end of a period and an id of four-byte characters, encoded. */
 export const CURSOR_MAX = 1_400
-/** The form of a cursor. */
 const CURSOR = { minLength: 1, maxLength: CURSOR_MAX, pattern: '^[A-Za-z0-9_-]+$' }
 
 const limit = field({ type: 'integer', minimum: 1, maximum: PAGE_MAX }, (input) => {
@@ -271,10 +260,7 @@ const limit = field({ type: 'integer', minimum: 1, maximum: PAGE_MAX }, (input) 
   return value
 })
 
-/**
- * The cursors of a list: a place in it as text, and back; null for text that is not such a place. Every list writes
- * places in a form of its own.
- */
+/** A place in a list as text, and back; null for text that is no such place. */
 export type Cursors<T> = { write: (place: T) => string; read: (text: string) => T | null }
 
 /** The cursors of a list whose places are ids, with a mark, because an id can look like any other place. */
@@ -316,8 +302,20 @@ export const ofItsMonth =
     context.addIssue({ code: 'custom', path: ['cursor'], message, params: { type } })
   }
 
-/** The first `limit` rows and the cursor after them. One more row was read than the page has. */
-export function pageOf<T>(rows: readonly T[], limit: number, writeLast: (last: T) => string) {
+type PageQuery<T> = { limit?: number | undefined; cursor?: T | undefined }
+
+/** The rows to read for a page: one more than it has, which shows whether another page follows. */
+export const rowsFor = <T>({ limit = PAGE_DEFAULT, cursor }: PageQuery<T>) => ({
+  after: cursor ?? null,
+  limit: limit + 1,
+})
+
+/** The page of those rows, and the cursor after it. */
+export function pageOf<T>(
+  rows: readonly T[],
+  { limit = PAGE_DEFAULT }: PageQuery<unknown>,
+  writeLast: (last: T) => string,
+) {
   const page = rows.slice(0, limit)
   const last = page.at(-1)
   return { page, next_cursor: rows.length > limit && last !== undefined ? wrap(writeLast(last)) : null }

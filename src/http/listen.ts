@@ -14,10 +14,7 @@ export type Listener = {
   url: string
   /** The server's certificate, as PEM; null without TLS. */
   cert: string | null
-  /**
-   * Uses another certificate for new connections. Throws, and keeps the old one, when it is not a certificate or does
-   * not match the key.
-   */
+  /** Takes another certificate for new connections. Throws, and keeps the old one, when its key does not match. */
   renew: (certificate: Certificate) => void
   /** Accepts no new connection, ends the idle ones, and resolves when the last call is answered. */
   close: () => Promise<void>
@@ -90,9 +87,7 @@ function bind(server: Server, host: string, port: number): Promise<void> {
   })
 }
 
-/**
- * Passes calls to the app. If a call fails outside the app, for example on a broken socket, only its connection ends.
- */
+/** A call that fails outside the app, for example on a broken socket, ends only its connection. */
 function guarded(app: Answering): RequestListener {
   const handle = toNodeHandler({ fetch: (request: Request) => app.fetch(request) } as H3)
   return (request, response) => {
@@ -109,15 +104,11 @@ export const CALLS_MAX = 16
 const CALLS_AHEAD_MAX = 240
 
 type Connection = {
-  /** A call has arrived. */
   take: (request: IncomingMessage, response: ServerResponse) => void
-  /**
-   * Ends a connection that sent something other than HTTP: the calls before it are answered, then it is refused.
-   */
+  /** Refuses what is not HTTP, after the answers to the calls before it. */
   breakOff: (flaw: Flaw) => void
   /** Accepts no further call, says so in the last answer, and ends. */
   drain: () => void
-  /** Whether a call is being answered. */
   isBusy: () => boolean
 }
 type Call = { request: IncomingMessage; response: ServerResponse }
@@ -202,9 +193,7 @@ function createConnection(socket: Socket, handle: RequestListener, uuid: () => s
 /** A broken connection ends its own calls, and needs no handling. */
 function ignore(): void {}
 
-/**
- * Discards the rest of a body that was answered before its end; its reader has stopped and would block the connection.
- */
+/** Discards the rest of a body that was answered before its end: it would block the connection. */
 function discardRest(request: IncomingMessage): void {
   request.removeAllListeners('data').removeAllListeners('readable')
   request.resume()
@@ -213,12 +202,8 @@ function discardRest(request: IncomingMessage): void {
 // All connections of a server: which are accepted, which are turned away, and how they end.
 
 export type ConnectionLimits = {
-  /** The limit for all clients together. */
   connectionsMax: number
-  /**
-   * The limit for one address, or one IPv6 network of 64 bits. Connections from this machine are exempt: a proxy may
-   * make them.
-   */
+  /** For one address, or one IPv6 network of 64 bits. This machine is exempt: a proxy may be on it. */
   connectionsPerAddressMax: number
 }
 type Options = ConnectionLimits & {
@@ -230,18 +215,9 @@ type Options = ConnectionLimits & {
   onTurnedAway: (reason: string) => void
 }
 
-type Connections = {
-  accept: RequestListener
-  watch: (server: Server) => void
-  /** Ends the idle ones, and the others after their answers. */
-  drain: () => void
-  /** Cuts off whatever is still connected. */
-  endAll: () => void
-}
-
 const TURNED_AWAY_EVERY_MS = 60_000
 
-function createConnections(options: Options): Connections {
+function createConnections(options: Options) {
   const { isTls, handle, uuid, stallMs, connectionsMax, connectionsPerAddressMax } = options
   /** The sockets as accepted. Under TLS they are not the ones that speak HTTP. */
   const sockets = new Set<Socket>()
@@ -262,11 +238,8 @@ function createConnections(options: Options): Connections {
     sockets.add(socket)
     if (address !== null) perAddress.set(address, count + 1)
     const peer = peerOf(socket)
-    if (isTls)
-      handshakes.set(
-        peer,
-        setTimeout(() => socket.destroy(), HANDSHAKE_TIMEOUT_MS),
-      )
+    const cutOff = () => socket.destroy()
+    if (isTls) handshakes.set(peer, setTimeout(cutOff, HANDSHAKE_TIMEOUT_MS))
     else speakHttp(socket)
     socket.once('close', () => {
       sockets.delete(socket)
@@ -305,8 +278,10 @@ function createConnections(options: Options): Connections {
   }
 
   return {
-    accept: (request, response) => connections.get(request.socket)?.take(request, response),
-    watch(server) {
+    accept(request: IncomingMessage, response: ServerResponse): void {
+      connections.get(request.socket)?.take(request, response)
+    },
+    watch(server: Server): void {
       server.maxConnections = connectionsMax
       server.timeout = stallMs
       const stalls = setInterval(createStallCheck(connections), stallMs).unref()
@@ -324,13 +299,14 @@ function createConnections(options: Options): Connections {
         else connection.breakOff(FLAWS[error.code ?? ''] ?? 'bad_request')
       })
     },
-    drain() {
+    /** Ends the idle ones, and the others after their answers. */
+    drain(): void {
       isDraining = true
       for (const connection of connections.values()) connection.drain()
       const established = new Set([...connections.keys()].map(peerOf))
       for (const socket of sockets) if (!established.has(peerOf(socket))) socket.destroy()
     },
-    endAll() {
+    endAll(): void {
       for (const socket of sockets) socket.destroy()
     },
   }
@@ -338,10 +314,7 @@ function createConnections(options: Options): Connections {
 
 type Moved = Pick<Socket, 'bytesRead' | 'bytesWritten' | 'writableLength'>
 
-/**
- * Ends the connections that have sent something since the last check and taken nothing of an answer. By sending, they
- * postpone the timeout for silent connections.
- */
+/** Ends those that take nothing of an answer and send, which postpones the timeout for silent connections. */
 function createStallCheck(connections: ReadonlyMap<Socket, unknown>): () => void {
   const seen = new WeakMap<Socket, Moved>()
   return () => {
@@ -436,8 +409,6 @@ const FLAWS: Record<string, Flaw> = {
   ERR_HTTP_REQUEST_TIMEOUT: 'request_timeout',
 }
 
-// Time limits for clients on a connection.
-
 /** Node reads the times when the server begins to listen, and the others at every connection. */
 const LIMITS = {
   headersTimeout: 10_000,
@@ -448,7 +419,6 @@ const LIMITS = {
   keepAliveTimeout: 75_000,
 }
 
-/** How long a TLS handshake may take. */
 const HANDSHAKE_TIMEOUT_MS = 10_000
 /** How long an answer may wait here without the client taking any of it. */
 const STALL_MS = 30_000

@@ -13,26 +13,25 @@ import {
 import { notFound } from '../core/problem.ts'
 import { DAY_MS } from '../core/time.ts'
 import { FREQUENCIES, WINDOW_MS } from '../core/window.ts'
-import { planJson, planStateJson } from './answer-json.ts'
+import { planJson, planStateJson, tenantJson } from './answer-json.ts'
 import { planAnswer, planStateAnswer, plansAnswer } from './answer-schemas.ts'
 import {
   bool,
   datetime,
   decimal,
   describe,
+  EITHER,
   id,
   idCursors,
   oneOf,
-  PAGE_DEFAULT,
   pageFields,
   pageOf,
   pathId,
+  rowsFor,
 } from './fields.ts'
 import { route } from './route.ts'
 
-const WINDOW_DAYS = new Intl.ListFormat('en-GB', { type: 'disjunction' }).format(
-  FREQUENCIES.map((frequency) => String(WINDOW_MS[frequency] / DAY_MS)),
-)
+const WINDOW_DAYS = EITHER.format(FREQUENCIES.map((frequency) => String(WINDOW_MS[frequency] / DAY_MS)))
 
 const planBody = z.object({
   partner_user_id: pathId().meta(describe('The owner: a linked user. It never changes.', 'user-1')),
@@ -94,15 +93,9 @@ export const getPlans = route({
   query: z.object(pageFields('plans', cursors, 'cGxhbiBwbGFuLTE')),
   answer: plansAnswer,
   handle: async ({ store, tenant, query }) => {
-    const size = query.limit ?? PAGE_DEFAULT
-    const plans = await store.readPlans(tenant, { after: query.cursor ?? null, limit: size + 1 })
-    const { page, next_cursor } = pageOf(plans, size, (last) => cursors.write(last.partnerPlanId))
-    return {
-      partner_slug: tenant.partnerSlug,
-      environment: tenant.environment,
-      plans: page.map(planStateJson),
-      next_cursor,
-    }
+    const plans = await store.readPlans(tenant, rowsFor(query))
+    const { page, next_cursor } = pageOf(plans, query, (last) => cursors.write(last.partnerPlanId))
+    return { ...tenantJson(tenant), plans: page.map(planStateJson), next_cursor }
   },
 })
 

@@ -25,10 +25,7 @@ export function writtenAs(path: string): (event: H3Event) => boolean {
   }
 }
 
-/**
- * The path as sent, without its query. A target with a scheme and a host, as proxies get it, means the same as its
- * path.
- */
+/** The path as sent, without its query, and without the scheme and host that proxies get. */
 function sentPath({ req, url }: H3Event): string {
   const target = req.runtime?.node?.req.url ?? url.pathname
   const path = target.startsWith('/') ? target : target.replace(/^https?:\/\/[^/?#\\]*/i, '')
@@ -36,7 +33,6 @@ function sentPath({ req, url }: H3Event): string {
   return query < 0 ? path : path.slice(0, query)
 }
 
-/** The flaw of a request, whatever its route; null if there is none. */
 export function flawOf(request: H3Event['req']): Refusal | null {
   const sent = request.runtime?.node?.req
   if (sent && isFramedInDoubt(sent as IncomingMessage))
@@ -73,7 +69,6 @@ export function isFramedInDoubt({ headers, httpVersion }: IncomingMessage): bool
   return httpVersion !== '1.1' || (coding !== undefined && !/^chunked$/i.test(coding))
 }
 
-/** Whether the client waits for `100 Continue` before it sends its body. */
 const asksToContinue = (request: H3Event['req']): boolean =>
   /^100-continue$/i.test(request.headers.get('expect') ?? '')
 
@@ -143,7 +138,6 @@ async function readBytes(request: H3Event['req']): Promise<Buffer> {
   return gather(request.runtime?.node?.req ?? Readable.from(request.body ?? []))
 }
 
-/** Whether the whole request has already arrived. */
 export const hasArrived = (request: H3Event['req']): boolean => request.runtime?.node?.req.complete === true
 
 /** Reads Node's own stream: each chunk of a web stream would also cost promises. */
@@ -185,10 +179,7 @@ function parseJson(text: string, request: H3Event['req']): unknown {
   }
 }
 
-/**
- * The client's media type for the log: `type/subtype` in lower case, `none`, or `unreadable` for one that is too long,
- * is not a media type, or might be a key of ours.
- */
+/** For the log: `type/subtype`, `none`, or `unreadable` for what is too long, no media type, or perhaps a key. */
 function mediaType(header: string | null): string {
   const [essence = ''] = (header ?? '').split(';', 1)
   const type = essence.trim().toLowerCase()
@@ -216,12 +207,7 @@ function errorOffset(text: string): number {
 }
 const STOP = new Error('the first error of a text')
 
-// The addresses that count as one client when connections and wrong tokens are counted.
-
-/**
- * The network of a peer; null for this machine. The owner of an IPv6 network has all of its addresses, so they count as
- * one.
- */
+/** The network of a peer; null for this machine. The owner of an IPv6 network has all of its addresses. */
 export function networkOf(peer: string | undefined): string | null {
   if (peer === undefined || !ipaddr.isValid(peer)) return null
   const address = ipaddr.process(peer)

@@ -63,13 +63,11 @@ export type Call<B, Q = unknown, P extends string = string> = Services & {
   tenant: Caller
   body: B
   query: Q
-  /** Path parameters, decoded. */
   params: Record<P, string>
   /** Runs a long read after the tenant's earlier ones. */
   alone: <T>(work: () => Promise<T>) => Promise<T>
   /** Runs work that waits for somebody else, unless the tenant already has such work under way. */
   once: <T>(work: () => Promise<T>) => Promise<T>
-  /** Adds a header to the answer. */
   setHeader: (name: string, value: string) => void
 }
 
@@ -85,18 +83,11 @@ export type Route = {
   path: string
   body: z.ZodType | null
   query: z.ZodType | null
-  /** The known members of a body. */
   fields: ReadonlySet<string>
-  /** The known parameters of a query. */
   parameters: ReadonlySet<string>
-  /** The keys that may call it. */
   keys: 'all' | 'test'
-  /** The shape of its answer, with 200. */
   answer: z.ZodType
-  /**
-   * Its answer if that is the same for everyone, with or without a key; null if it must be computed. It is kept as
-   * bytes: encoding a large text takes longer than the rest of a call.
-   */
+  /** An answer that is the same for everyone: kept as bytes, because encoding a large text takes long. */
   ready: (() => Uint8Array) | null
   handle: (call: Call<never, never>) => Promise<unknown>
 }

@@ -6,7 +6,7 @@ import { TEXT_MAX } from '../core/text.ts'
 import { getMonthly, getMonthlyUsers, getTrades } from './billing.ts'
 import { Refusal } from './error-codes.ts'
 import { getDue, getExecutions, postConfirm } from './executions.ts'
-import { describeAnswer, environment, partnerSlug, prose } from './fields.ts'
+import { choice, prose, tenantFields } from './fields.ts'
 import { getPlan, getPlans, postPlan } from './plans.ts'
 import { type Route, route } from './route.ts'
 import { type SandboxDesk, sandboxRoutes } from './sandbox.ts'
@@ -16,15 +16,12 @@ import { deleteWebhook, getDeliveries, getWebhook, postTest, postWebhook } from 
 const PARTNER_STATUSES = ['active', 'disabled'] as const satisfies readonly PartnerStatus[]
 
 const meAnswer = z.object({
-  partner_slug: partnerSlug,
+  partner_slug: tenantFields.partner_slug,
   partner_name: prose('Its name as shown.', 'Acme Exchange', TEXT_MAX),
-  status: z
-    .enum(PARTNER_STATUSES)
-    .meta(describeAnswer('A disabled partner is answered 403 instead.', 'active')),
-  environment,
+  status: choice(PARTNER_STATUSES, 'A disabled partner is answered 403 instead.', 'active'),
+  environment: tenantFields.environment,
 })
 
-/** The partner and the environment of a key. */
 const getMe = route({
   method: 'GET',
   path: '/partner/v1/me',

@@ -4,17 +4,10 @@
 
 import { constants } from 'node:crypto'
 import type { RequestListener, Server } from 'node:http'
-import type { Server as TlsServer } from 'node:https'
 import type { SecureContextOptions } from 'node:tls'
 
-type OpenServer = {
-  server: Server | TlsServer
-  /** The server's certificate, as PEM; null without TLS. */
-  cert: string | null
-}
-
-/** A server with `handle` that does not listen yet. */
-export async function makeServer(handle: RequestListener, tls: Tls): Promise<OpenServer> {
+/** A server with `handle` that does not listen yet, and its certificate, as PEM; null without TLS. */
+export async function makeServer(handle: RequestListener, tls: Tls) {
   const { listen } = await import('listhen')
   const { server, https } = await listen(handle, {
     // listhen cannot make a server without opening it, and an error at that moment would end the process. A free port
@@ -57,18 +50,13 @@ function dropFollowers(server: Server, event: string, isTls: boolean): void {
 
 // TLS: the certificate, given or generated for a first try, and the ciphers.
 
-/** PEM texts. */
 export type Certificate = { cert: string; key: string }
 /** Plain HTTP, TLS with this certificate, or TLS with one generated for these names. */
 export type Tls = Certificate | { selfSignedFor: readonly string[] } | null
 
-/** How long a generated certificate is valid. */
 const SELF_SIGNED_DAYS = 7
 
-/**
- * The ciphers of TLS 1.3 that OpenSSL offers, and those of TLS 1.2 with forward secrecy and authenticated encryption.
- * Every client that speaks TLS 1.2 today supports one of them.
- */
+/** The ciphers of TLS 1.3, and those of TLS 1.2 with forward secrecy and authenticated encryption. */
 const CIPHERS = [
   'TLS_AES_256_GCM_SHA384',
   'TLS_CHACHA20_POLY1305_SHA256',
@@ -79,7 +67,6 @@ const CIPHERS = [
   ]),
 ]
 
-/** In the form that listhen takes. */
 function certificateOf(tls: NonNullable<Tls>) {
   if ('selfSignedFor' in tls) return { domains: [...tls.selfSignedFor], validityDays: SELF_SIGNED_DAYS }
   return inPem(tls)

@@ -20,14 +20,12 @@ const TURN_MS = 10
 export type Turn = {
   /** Resolves when the call may be handled, with whether it had to let others go first, in an earlier turn. */
   come: () => Promise<boolean>
-  /** Must be called once the call is answered. */
   leave: () => void
 }
 
 /** Gives each call its turn. Throws a Refusal: 429, when the key already has `callsPerKey` calls. */
 export function createTurns(callsPerKey: number): (keyId: string) => Turn {
   const waiting = createLanes<() => void>()
-  /** Every key that has called. */
   const keys = new Map<string, { calls: number; wait: (go: () => void) => void }>()
   /** When handling must stop in this turn of the event loop; null before its first call. */
   let endsAt: number | null = null
@@ -52,16 +50,9 @@ export function createTurns(callsPerKey: number): (keyId: string) => Turn {
     }
   }
 
-  function known(keyId: string) {
-    const key = keys.get(keyId)
-    if (key) return key
-    const added = { calls: 0, wait: waiting.open() }
-    keys.set(keyId, added)
-    return added
-  }
-
   return (keyId) => {
-    const key = known(keyId)
+    const key = keys.get(keyId) ?? { calls: 0, wait: waiting.open() }
+    keys.set(keyId, key)
     if (key.calls >= callsPerKey) {
       throw new Refusal('too_many_calls', `Too many calls at once: at most ${callsPerKey} for each key.`, {
         'retry-after': '1',
@@ -87,22 +78,18 @@ export function createTurns(callsPerKey: number): (keyId: string) => Turn {
 /** The most that may wait for a tenant's turn: a year of months and their users. */
 const WAITING_MAX = 32
 
-/**
- * Runs `work` after all slow work that the tenant asked for earlier. Throws a Refusal: 429, when too much is waiting.
- */
-export function createOneAtATime(): <T>(tenantId: number, work: () => Promise<T>) => Promise<T> {
+/** Runs `work` after all slow work that the tenant asked for earlier. Throws a Refusal: 429, when too much waits. */
+export const createOneAtATime = () =>
+  createLines(WAITING_MAX, `Too many slow calls at once: at most ${WAITING_MAX} wait for their turn.`)
+
+/** Runs `work` at once, unless such work of the tenant is under way. Throws a Refusal: 429. */
+export const createOnlyOne = () => createLines(0, 'A test of this webhook is under way.')
+
+function createLines(waitingMax: number, refusal: string) {
   const lines = new Map<number, { length: number; last: Promise<unknown> }>()
-  return async (tenantId, work) => {
+  return async <T>(tenantId: number, work: () => Promise<T>): Promise<T> => {
     const line = lines.get(tenantId) ?? { length: 0, last: Promise.resolve() }
-    if (line.length > WAITING_MAX) {
-      throw new Refusal(
-        'too_many_calls',
-        `Too many slow calls at once: at most ${WAITING_MAX} wait for their turn.`,
-        {
-          'retry-after': '1',
-        },
-      )
-    }
+    if (line.length > waitingMax) throw new Refusal('too_many_calls', refusal, { 'retry-after': '1' })
     const mine = line.last.then(work)
     line.last = mine.catch(() => {})
     line.length += 1
@@ -115,23 +102,6 @@ export function createOneAtATime(): <T>(tenantId: number, work: () => Promise<T>
     }
   }
 }
-
-/** Runs `work` at once, unless such work of the tenant is under way. Throws a Refusal: 429. */
-export function createOnlyOne(): <T>(tenantId: number, work: () => Promise<T>) => Promise<T> {
-  const working = new Set<number>()
-  return async (tenantId, work) => {
-    if (working.has(tenantId))
-      throw new Refusal('too_many_calls', 'A test of this webhook is under way.', { 'retry-after': '1' })
-    working.add(tenantId)
-    try {
-      return await work()
-    } finally {
-      working.delete(tenantId)
-    }
-  }
-}
-
-// The rate limit: how many requests a second each key may make.
 
 /** A token bucket per key: `perSecond` requests a second, and as many at once. Throws a Refusal: 429. */
 export function createRateLimit(perSecond: number): (keyId: string, now: Instant) => void {

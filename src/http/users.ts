@@ -4,7 +4,7 @@ import { z } from 'zod'
 import { notFound } from '../core/problem.ts'
 import { EMAIL_MAX } from '../core/text.ts'
 import { linkUser, setUserStatus, type UserStatus } from '../core/user.ts'
-import { consentJson, userJson } from './answer-json.ts'
+import { consentJson, tenantJson, userJson } from './answer-json.ts'
 import { userAnswer, userChangedAnswer, userStateAnswer, usersAnswer } from './answer-schemas.ts'
 import {
   bool,
@@ -12,10 +12,10 @@ import {
   describe,
   idCursors,
   oneOf,
-  PAGE_DEFAULT,
   pageFields,
   pageOf,
   pathId,
+  rowsFor,
   text,
 } from './fields.ts'
 import { route } from './route.ts'
@@ -85,15 +85,9 @@ export const getUsers = route({
   query: z.object(pageFields('users', cursors, 'bGlua2VkIHVzZXItMQ')),
   answer: usersAnswer,
   handle: async ({ store, tenant, query }) => {
-    const size = query.limit ?? PAGE_DEFAULT
-    const users = await store.readUsers(tenant, { after: query.cursor ?? null, limit: size + 1 })
-    const { page, next_cursor } = pageOf(users, size, (last) => cursors.write(last.partnerUserId))
-    return {
-      partner_slug: tenant.partnerSlug,
-      environment: tenant.environment,
-      users: page.map(userJson),
-      next_cursor,
-    }
+    const users = await store.readUsers(tenant, rowsFor(query))
+    const { page, next_cursor } = pageOf(users, query, (last) => cursors.write(last.partnerUserId))
+    return { ...tenantJson(tenant), users: page.map(userJson), next_cursor }
   },
 })
 

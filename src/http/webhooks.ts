@@ -13,7 +13,7 @@ import {
   WEBHOOK_URL_MAX,
   waitForTest,
 } from '../core/webhook.ts'
-import { deliveryJson, webhookJson } from './answer-json.ts'
+import { deliveryJson, tenantJson, webhookJson } from './answer-json.ts'
 import {
   deliveriesAnswer,
   testedAnswer,
@@ -23,14 +23,14 @@ import {
 } from './answer-schemas.ts'
 import { Refusal } from './error-codes.ts'
 import {
+  always,
   describe,
   describeAnswer,
-  environment,
   executionId,
   FieldError,
   field,
   notText,
-  partnerSlug,
+  tenantFields,
 } from './fields.ts'
 import { route } from './route.ts'
 
@@ -68,8 +68,7 @@ export const deleteWebhook = route({
   answer: webhookDeletedAnswer,
   handle: async ({ store, tenant }) => ({
     ok: true as const,
-    partner_slug: tenant.partnerSlug,
-    environment: tenant.environment,
+    ...tenantJson(tenant),
     deleted: await store.deleteWebhook(tenant),
   }),
 })
@@ -81,8 +80,7 @@ export const getDeliveries = route({
   path: '/partner/v1/webhooks/deliveries',
   answer: deliveriesAnswer,
   handle: async ({ store, tenant }) => ({
-    partner_slug: tenant.partnerSlug,
-    environment: tenant.environment,
+    ...tenantJson(tenant),
     deliveries: (await store.listDeliveries(tenant)).map(deliveryJson),
   }),
 })
@@ -103,7 +101,7 @@ export const postTest = route({
         })
       const sent = { ...testOf(tenant), webhook }
       const noted = await store.noteTest(tenant, sent, await send(sent))
-      return { partner_slug: tenant.partnerSlug, environment: tenant.environment, ...deliveryJson(noted) }
+      return { ...tenantJson(tenant), ...deliveryJson(noted) }
     }),
 })
 
@@ -111,12 +109,11 @@ export const postTest = route({
 // to.
 
 const notUrl = new FieldError('url_parsing', 'Input should be a valid URL')
+const tooLong = new FieldError('url_too_long', `URL should have at most ${WEBHOOK_URL_MAX} characters`)
 
 function parseUrl(input: unknown): string | FieldError {
   if (typeof input !== 'string') return notText
-  if (input.length > WEBHOOK_URL_MAX) {
-    return new FieldError('url_too_long', `URL should have at most ${WEBHOOK_URL_MAX} characters`)
-  }
+  if (input.length > WEBHOOK_URL_MAX) return tooLong
   // A URL parser drops some of these and keeps others; an operator's terminal would obey them.
   if (UNPRINTABLE.test(input)) return notUrl
   const url = URL.parse(input)
@@ -124,9 +121,7 @@ function parseUrl(input: unknown): string | FieldError {
   if (url.protocol !== 'https:') return new FieldError('url_scheme', "URL scheme should be 'https'")
   // A URL parser reads these as other addresses than they seem to be, and nothing listens on port 0.
   if (!WELL_FORMED.test(input) || url.port === '0') return notUrl
-  if (url.href.length > WEBHOOK_URL_MAX) {
-    return new FieldError('url_too_long', `URL should have at most ${WEBHOOK_URL_MAX} characters`)
-  }
+  if (url.href.length > WEBHOOK_URL_MAX) return tooLong
   // An empty user name is gone after parsing.
   if (url.username !== '' || url.password !== '' || /^[^/]*\/\/[^/?#]*@/.test(input)) {
     return new FieldError('value_error', 'Value error, URL must not carry a user name or password')
@@ -144,9 +139,8 @@ const UNPRINTABLE = /[\s\p{Cc}\p{Cf}]/u
 // The wake-up in the API description: the one call in the other direction.
 
 export const wakeUp = z.object({
-  event: z.literal(EVENT_NAME).meta(describeAnswer('The only event there is.', EVENT_NAME)),
-  partner_slug: partnerSlug,
-  environment,
+  event: always(EVENT_NAME, 'The only event there is.'),
+  ...tenantFields,
   count: z.int().min(1).meta(describeAnswer('How many executions one pass of the scheduler has created.', 3)),
   earliest_execution_id: executionId.meta({ description: 'The first of them.' }),
 })

@@ -8,10 +8,7 @@ import { type Instant, parseInstant, spellSpan } from '../core/time.ts'
 import type { AskedFeed, ObservedPrice } from '../store/store.ts'
 import { fetchJson, isLoopback, majority, tell } from './fetch.ts'
 
-/**
- * The result of a feed: a price, unless it has none, and the time given by the same answers. `asked` describes the feed
- * to an operator; it is missing for a fixed price.
- */
+/** A price or none, the time in the same answers, and the feed for the operator; a fixed price has none. */
 type Observation = { price: ObservedPrice | null; testimony: Testimony; asked?: AskedFeed }
 /** A feed that fails gives no price: it never stops a purchase. */
 export type Feed = () => Promise<Observation>
@@ -125,10 +122,7 @@ function medianFeed(options: FeedOptions): Feed {
   }
 }
 
-/**
- * A quote must be as fresh as a stored price must be, even where only a cache gives its age. If it lies as far in the
- * future, one of the two clocks is wrong.
- */
+/** A quote must be as fresh as a stored price. One as far in the future shows that a clock is wrong. */
 function refuseStale(quote: Quote, ageMs: number, now: Instant): void {
   if (ageMs > PRICE_LIVE_MS)
     throw new Error(`its answer comes from a cache, where it is ${spellSpan(ageMs)} old`)
@@ -195,7 +189,6 @@ function epoch(value: unknown, unitMs: number): Instant {
 
 // How a price is read from a JSON answer of any shape: numbers stay text until they are exact.
 
-/** A source's price, and its time, if the source gives one. */
 type Quote = { price: Price; at: Instant | null }
 
 const NUMBER = /^\d{1,8}(\.\d+)?$/
@@ -239,8 +232,6 @@ function member(value: unknown, name: string): unknown {
   }
   return (value as Record<string, unknown>)[name]
 }
-
-// The price on which several sources agree.
 
 export const SOURCES_MIN = 2
 /** The largest distance of a source from the median, as a share of it, before it counts as wrong. */

@@ -95,14 +95,9 @@ function parseLine(text: string, place: Place): PricePoint {
 const badLine = ({ file, line }: Pick<Place, 'file' | 'line'>, why: string): Problem =>
   new Problem('bad_file', `${file} line ${line}: ${why}.`)
 
-// Lines of a text that arrives in chunks.
-
 const LINE_END = /\r\n|\n|\r/
 
-/**
- * Yields, for each chunk, the lines that it completes, whether they end in LF, CRLF or CR. No chunk is empty. Lines
- * come in batches, because a million single steps of an async iterator take longer than the reading.
- */
+/** The lines that each chunk completes, in batches: a million steps of an async iterator take too long. */
 export async function* linesOf(chunks: AsyncIterable<string>): AsyncGenerator<string[]> {
   let begun = ''
   let afterCr = false

@@ -71,10 +71,7 @@ export function createGuard(options: GuardOptions): Guard {
 /** A URL writes an IPv6 address in brackets. */
 const bare = (hostname: string): string => hostname.replace(/^\[|\]$/g, '')
 
-/**
- * Names the refused address, because a name may have several, and the option that allows it. For a partner, who must
- * not learn the address of an internal name, only a loopback address is named.
- */
+/** Names the address and the option that allows it; to a partner, who must not learn internal ones, only loopback. */
 function refused(
   host: string,
   address: string,
@@ -103,7 +100,6 @@ export function refusal(text: string, allow: Cidr[]): string | null {
   return address.kind() === 'ipv6' && !address.match(...GLOBAL_UNICAST_V6) ? 'not global unicast' : null
 }
 
-/** Reads a range from the command line. Throws usage for anything else. */
 export function parseCidr(text: string): Cidr {
   if (ipaddr.isValidCIDR(text)) return ipaddr.parseCIDR(text)
   throw new Problem(

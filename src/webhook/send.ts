@@ -23,10 +23,7 @@ type SendOptions = {
   caFile: string | null
 }
 
-/**
- * Throws when the CA file cannot be read or holds no certificate. Proxy variables are ignored: a proxy would resolve
- * names itself.
- */
+/** Throws when the CA file holds no certificate. No proxy is used: it would resolve names itself. */
 export function createSend({ guard, headerPrefix, caFile }: SendOptions): Send {
   const trust = caFile === null ? null : trustAlso(caFile)
   return async ({ webhook, ...wakeUp }) => {

@@ -15,7 +15,6 @@ export const signedHeaders = (prefix: string, secret: string, body: string): Rec
   [`${prefix}-Signature`]: signatureOf(secret, body),
 })
 
-/** Compares in constant time. */
 export function isSignature(given: string, secret: string, body: string | Uint8Array): boolean {
   const expected = Buffer.from(signatureOf(secret, body))
   const received = Buffer.from(given)
@@ -63,10 +62,7 @@ function mistakes(given: string, secret: string, body: Uint8Array): [string, () 
   ]
 }
 
-/**
- * The usual ways to write the same JSON: compact, with spaces as Python does, or indented; with the fields in the given
- * order, or in the order in which they are sent, which a map with sorted keys loses.
- */
+/** The usual ways to write the same JSON, with the fields as given, or in the order in which they are sent. */
 function reserialised(text: string): string[] {
   let value: unknown
   try {

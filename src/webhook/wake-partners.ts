@@ -29,10 +29,7 @@ export type Woken = { sent: number; failed: number }
 
 export const IN_PARALLEL_MAX = 50
 
-/**
- * Sends the wake-ups of a pass, and returns how many were accepted and how many failed. Never throws: the executions
- * are stored and a poll finds them, so a lost wake-up does not undo the pass.
- */
+/** Never throws: a poll finds the executions all the same, so a lost wake-up does not undo the pass. */
 export async function wakePartners(
   pass: { passId: number; executionsCreated: number },
   { store, send: load, warn }: WakeOptions,
@@ -68,10 +65,7 @@ export async function wakePartners(
   }
 }
 
-/**
- * Runs `send` over all items, a limited number at a time. When one throws, the others finish before the error is
- * thrown.
- */
+/** Runs `send` over all items, a limited number at a time; throws the first error when all have finished. */
 export async function inParallel<T>(items: readonly T[], send: (item: T) => Promise<void>): Promise<void> {
   const queue = items.values()
   const errors: unknown[] = []

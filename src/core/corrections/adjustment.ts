@@ -8,7 +8,6 @@ import { notFound, Problem } from '../problem.ts'
 import type { Instant } from '../time.ts'
 import { adjustSpent, type Window } from '../window.ts'
 
-/** The total of an execution: dollars spent and coins bought. */
 export type Amounts = { usd: Usd; btc: Btc }
 
 export type Adjustment = Amounts & {
@@ -21,13 +20,10 @@ export type Adjustment = Amounts & {
   reportId: number | null
   /** The order id of a further purchase; null when the adjustment is about the order of the trade. */
   partnerOrderId: string | null
-  /**
-   * The other parts of that late fill's report; null without one, and for one accepted before these parts were stored.
-   */
+  /** The other parts of that late fill's report; null without one, and for one from before they were stored. */
   fill: AdjustmentFill | null
 }
 
-/** The parts of a purchase besides its amounts. */
 export type AdjustmentFill = {
   /** The difference from the order's fee so far; null when the report gives no fee. */
   partnerFee: Usd | null
@@ -62,7 +58,6 @@ export type TradeFacts = {
   adjustments: readonly Adjustment[]
   /** The latest adjustment of any trade; 0 before the first. */
   latestId: number
-  /** When the latest trade or adjustment of any execution was recorded. */
   latestRecordedAt: Instant | null
 }
 
@@ -75,15 +70,17 @@ export type Correction = {
   odd: OddPrice | null
 }
 
+export const plusAmounts = (a: Amounts, b: Amounts): Amounts => ({
+  usd: (a.usd + b.usd) as Usd,
+  btc: (a.btc + b.btc) as Btc,
+})
+
+const NOTHING: Amounts = { usd: ZERO_USD, btc: 0n as Btc }
+
 /** The total of an execution after its adjustments. A report of failure counts as zero. */
 export function amountsOf({ report }: Trade, adjustments: readonly Amounts[]): Amounts {
-  const first = isFill(report)
-    ? { usd: report.usdAmount, btc: report.btcAmount }
-    : { usd: ZERO_USD, btc: 0n as Btc }
-  return adjustments.reduce<Amounts>(
-    (sum, step) => ({ usd: (sum.usd + step.usd) as Usd, btc: (sum.btc + step.btc) as Btc }),
-    first,
-  )
+  const first = isFill(report) ? { usd: report.usdAmount, btc: report.btcAmount } : NOTHING
+  return adjustments.reduce(plusAmounts, first)
 }
 
 /** The sum of the partner's own fees for an execution; null when no report gave one. */
@@ -112,13 +109,13 @@ export function ordersAdjusted(
   const further = earlier.flatMap((one) => one.partnerOrderId ?? [])
   const isOfAll = reportId === null && further.length > 0
   const before = isFurther
-    ? { usd: ZERO_USD, btc: 0n as Btc }
+    ? NOTHING
     : amountsOf(trade, isOfAll ? earlier : earlier.filter((one) => one.partnerOrderId === null))
   return {
     orders: isFurther ? [partnerOrderId] : [trade.report.partnerOrderId, ...(isOfAll ? further : [])],
     isFurther,
     before,
-    after: { usd: (before.usd + adjustment.usd) as Usd, btc: (before.btc + adjustment.btc) as Btc },
+    after: plusAmounts(before, adjustment),
   }
 }
 
@@ -138,10 +135,7 @@ export function adjust(facts: TradeFacts, right: Amounts & { reason: string }, n
   )
 }
 
-/**
- * Adjusts an execution to the amounts `usd` and `btc`. Dollars beyond its reservation, or beyond what the window has
- * left, become the window's excess. The adjustment is dated like a trade.
- */
+/** Adjusts an execution to `usd` and `btc`. Dollars beyond its reservation or its window become the window's excess. */
 export function correct(
   facts: TradeFacts & { execution: Execution; window: Window; trade: Trade },
   { usd, btc, ...origin }: Amounts & Pick<Adjustment, 'reason' | 'reportId' | 'partnerOrderId' | 'fill'>,

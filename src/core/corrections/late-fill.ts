@@ -12,7 +12,7 @@ import {
   tradeOf,
 } from '../confirmation.ts'
 import { isOpen } from '../execution.ts'
-import { type Btc, formatBtc, formatUsd, lesser, type Usd, ZERO_USD } from '../money.ts'
+import { formatBtc, formatUsd, lesser, type Usd, ZERO_USD } from '../money.ts'
 import { notFound, Problem } from '../problem.ts'
 import type { Instant } from '../time.ts'
 import { adjustSpent, settle, type Window } from '../window.ts'
@@ -23,6 +23,7 @@ import {
   type Correction,
   correct,
   feeOf,
+  plusAmounts,
   refuseImpossible,
 } from './adjustment.ts'
 
@@ -98,7 +99,7 @@ function acceptBeside(facts: Recording, late: LateFill, now: Instant): Correctio
     if (mayBeInSum(late, adjustments)) {
       throw undecidable(late, 'may be in the sum to which the execution was adjusted')
     }
-    const after = plus(amountsOf(trade, adjustments), reported)
+    const after = plusAmounts(amountsOf(trade, adjustments), reported)
     const { partnerOrderId } = report
     return correct(facts, { ...after, reason, reportId, partnerOrderId, fill: fillOf(late, null) }, now)
   }
@@ -118,7 +119,7 @@ function acceptBeside(facts: Recording, late: LateFill, now: Instant): Correctio
       `Order ${report.partnerOrderId} is on record with ${amounts}, so nothing is left to record: end report ${reportId} with "execution dismiss-late".`,
     )
   }
-  const right = { ...further.reduce(plus, reported), reason, reportId, partnerOrderId: null }
+  const right = { ...further.reduce(plusAmounts, reported), reason, reportId, partnerOrderId: null }
   return correct(facts, { ...right, fill }, now)
 }
 
@@ -137,11 +138,6 @@ const fillOf = ({ report, receivedAt }: LateFill, feeSoFar: Usd | null): Adjustm
   executedAt: report.executedAt ?? receivedAt,
 })
 
-const plus = (a: { usd: Usd; btc: Btc }, b: { usd: Usd; btc: Btc }) => ({
-  usd: (a.usd + b.usd) as Usd,
-  btc: (a.btc + b.btc) as Btc,
-})
-
 const lateFillConflict = (message: string): Problem => new Problem('late_fill_conflict', message)
 
 const undecidable = ({ report, reportId }: LateFill, why: string): Problem =>
@@ -149,7 +145,6 @@ const undecidable = ({ report, reportId }: LateFill, why: string): Problem =>
     `Order ${report.partnerOrderId} ${why}: say with "trade adjust" what the execution comes to in all. If that is on record already, or only a fee differs, end report ${reportId} with "execution dismiss-late".`,
   )
 
-/** The numbers of the undecided late fills. */
 export const waiting = (late: readonly LateFill[]): number[] =>
   late.filter((one) => one.decidedAt === null).map(({ reportId }) => reportId)
 

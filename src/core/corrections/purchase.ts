@@ -75,20 +75,16 @@ export type PurchaseFacts = {
   holder: { execution: Execution; trade: Trade | null } | null
   /** A fill of the plan with the same amounts under another order, made within TWIN_MS of it. */
   twin: { executionId: string; partnerOrderId: string; at: Instant } | null
-  /** Undecided late reports of its order. */
   waiting: readonly { executionId: string; reportId: number }[]
   environment: Environment
   /** The schedule of the plan's current window; null when there is none. */
   schedule: Schedule | null
-  /** The orders booked into `window` earlier. */
   ordersBooked: readonly string[]
   /** The executions of `window` that wait for a confirmation. */
   openInWindow: readonly { executionId: string; trancheIndex: number }[]
   /** The plan's window at the time of the purchase; null when the ledger has none. */
   window: Window | null
-  /** The cell of the plan's grid that contains that time. */
   cell: Opening
-  /** Ids that are still free. */
   windowId: number
   executionId: ExecutionId
   trancheIndex: number
@@ -112,10 +108,7 @@ export type Booked = {
   doubts: { odd: OddPrice | null; market: Price | null; planCreatedAt: Instant }
 }
 
-/**
- * Two purchases of a plan with equal amounts this close together are probably one purchase whose order id was spelled
- * in two ways.
- */
+/** Two purchases of a plan with equal amounts this close together are probably one, with its id spelled in two ways. */
 export const TWIN_MS = DAY_MS
 
 /** The most undecided reports kept for a tenant about executions that the ledger lacks. */
@@ -158,10 +151,7 @@ export function bookPurchase(
   return booked(facts, { key, fill }, now)
 }
 
-/**
- * Books a partner's report of an execution that the ledger lacks, under the execution id in the report. Throws
- * order_id_taken, adjustment_conflict, usage.
- */
+/** Books a report of an execution that the ledger lacks. Throws order_id_taken, adjustment_conflict, usage. */
 export function acceptUnknown(
   facts: PurchaseFacts,
   { report, receivedAt, key = null }: Pick<LateFill, 'report' | 'receivedAt'> & { key?: string | null },
@@ -218,10 +208,7 @@ function booked(
 
 type Ordered = { key: string | null; fill: Pick<Fill, 'partnerOrderId'> }
 
-/**
- * The index of the tranche that a purchase was, from its key; null when it has no key or the key is of another window.
- * Throws usage for a key of another plan.
- */
+/** The tranche of the window that a key names; null for none. Throws usage for a key of another plan. */
 function trancheOf({ plan, environment, window }: PurchaseFacts, { key, fill }: Ordered): number | null {
   const parts = keyParts(key ?? fill.partnerOrderId, { environment, partnerPlanId: plan.partnerPlanId })
   if (key !== null && parts === null)
@@ -262,9 +249,6 @@ const isRecordedAs = ({ report }: Trade, fill: Fill): boolean =>
 /** Rounds up to cents: an instruction is whole cents, and a purchase is at most its instruction. */
 const upToCents = (amount: Usd): Usd => floorToCents((amount + CENT - 1n) as Usd)
 
-/**
- * A window that the ledger lost, opened and closed at once. If its cell is not over, the next pass opens another one
- * for what is left of it.
- */
+/** A window that the ledger lost, opened and closed: the next pass opens one for what is left of its cell. */
 const closedOf = ({ plan, cell, windowId }: PurchaseFacts, now: Instant): Window =>
   close(opened(cell, { windowId, planId: plan.planId }), now, 'reset')

@@ -71,10 +71,7 @@ export async function readDocs(path: (typeof DOCS_PATHS)[number]) {
   return answerOf(type, await readBrowserFile(name), { 'content-encoding': 'gzip' })
 }
 
-/**
- * Whether a call of the bare address comes from a person with a browser, who is led to the page. A program that follows
- * links would take the page for an answer; it does not ask for HTML, and is answered as on any unknown path.
- */
+/** Whether a browser calls the bare address. A program that follows links would take the page for an answer. */
 export const wantsPage = (method: string, accept: string | null): boolean =>
   method === 'GET' &&
   (accept ?? '')

@@ -25,10 +25,7 @@ import { OPERATIONS, type Operation } from './route-descriptions.ts'
 
 type Json = { [name: string]: unknown }
 
-/**
- * The whole description. `version` is the program's; the version of the API itself is in its paths. The short one is
- * for people: an operation lists only its own refusals, without those common to all.
- */
+/** `version` is the program's. The short one, for people, leaves out the refusals that all operations share. */
 export function describeApi(version: string, { isShort = false } = {}): Json {
   const paths: Record<string, Json> = {}
   for (const route of ROUTES) {
@@ -150,7 +147,6 @@ function byStatus(
   return Object.fromEntries(groups.map(([status, group]) => [String(status), describe(group, status)]))
 }
 
-/** The refusals as a list in Markdown, each with the text of its body. */
 export const refusalList = (codes: readonly RefusalCode[], operationId = ''): string =>
   codes
     .map((code) => {
@@ -366,7 +362,6 @@ const TAGS = [
   { name: 'Sandbox', description: 'The time and the data of a test environment.' },
 ]
 
-/** Taken by every route. */
 const PARAMETERS = [
   {
     name: 'X-Request-Id',
@@ -400,8 +395,6 @@ const HEADERS = {
     schema: { type: 'string', const: 'Bearer' },
   },
 }
-
-// The API description, public because it says nothing about any partner.
 
 /** Made once, as bytes, so that callers without a key cannot keep the service busy with it. */
 let made: Uint8Array | undefined

@@ -14,6 +14,11 @@ type Json = { [name: string]: unknown }
 export type Examples = Record<string, { summary: string; value: unknown }>
 
 const USER = 'user-1'
+const CONSENT = {
+  consent_accepted: true,
+  consent_version: '2026-01',
+  consent_timestamp: '2026-01-05T09:30:00Z',
+}
 const PLAN = { partner_user_id: USER, partner_plan_id: 'plan-1', amount_usd: '60.00', frequency: 'daily' }
 const BOUGHT = { btc_amount: '0.00015564', execution_price: '64250.50', partner_fee_usd: '0.05' }
 
@@ -26,20 +31,12 @@ export const BODY_EXAMPLES: Record<string, Examples> = {
         partner_user_id: USER,
         email: 'user@example.com',
         auth_provider: 'apple',
-        consent_accepted: true,
-        consent_version: '2026-01',
-        consent_timestamp: '2026-01-05T09:30:00Z',
+        ...CONSENT,
       },
     },
     clear: {
       summary: 'Send the user again, without an address',
-      value: {
-        partner_user_id: USER,
-        email: null,
-        consent_accepted: true,
-        consent_version: '2026-01',
-        consent_timestamp: '2026-01-05T09:30:00Z',
-      },
+      value: { partner_user_id: USER, email: null, ...CONSENT },
     },
   },
   UserStatusRequest: {
@@ -93,17 +90,11 @@ export const BODY_EXAMPLES: Record<string, Examples> = {
   SandboxReset: { all: { summary: 'Nothing to choose', value: {} } },
   WebhookTest: { all: { summary: 'Nothing to choose', value: {} } },
   WebhookRequest: {
-    register: {
-      summary: 'An address of your own',
-      value: { url: 'https://partner.example/tranche' },
-    },
+    register: { summary: 'An address of your own', value: { url: 'https://partner.example/tranche' } },
   },
 }
 
-/**
- * The examples of answers that depend on the request, or whose fields belong together: their differences from the
- * fields' examples.
- */
+/** Answers that depend on the request, or whose fields belong together: how they differ from the usual one. */
 const ANSWERS: Record<string, (usual: Json, whole: Json) => Examples> = {
   UserChanged: (usual, whole) => ({
     disabled: { summary: 'After a disable', value: { ...whole, status: 'disabled' } },
@@ -346,7 +337,6 @@ export const REFUSALS = {
 
 export type RefusalCode = keyof typeof REFUSALS
 
-/** The operation's refusal with this code. */
 export function refusalExample(
   code: RefusalCode,
   operationId: string,

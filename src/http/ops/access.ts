@@ -10,11 +10,6 @@ import { networkOf } from '../request.ts'
 /** The listener that a call came through: the partner API's, or that of operations. */
 export type Door = 'api' | 'ops'
 
-export type Access = {
-  /** Whether the caller may see everything. */
-  admits: (event: H3Event, door: Door) => boolean
-  hasToken: boolean
-}
 type AccessOptions = {
   clock: () => Instant
   /** Without a token, nobody is admitted at the API's listener, and everybody on this machine at the other. */
@@ -27,7 +22,7 @@ type AccessOptions = {
 export const KEY_START = 'sse_'
 
 /** A program sends the token as Bearer, a browser as the password of HTTP Basic. */
-export function createAccess({ clock, token, onManyWrong }: AccessOptions): Access {
+export function createAccess({ clock, token, onManyWrong }: AccessOptions) {
   const digest = token === null ? null : sha256(token)
   const noteWrong = createWrongTokens(clock, onManyWrong)
 
@@ -73,16 +68,11 @@ const socketOf = (event: H3Event) => event.req.runtime?.node?.req.socket
 /** All digests have the same length, so comparing them always takes the same time. */
 const sha256 = (text: string): Uint8Array => createHash('sha256').update(text).digest()
 
-// When wrong tokens from a network are too many, and when to warn.
-
 /** Wrong tokens in a minute from one network; behind a proxy on this machine, from all networks together. */
 export const WRONG_TOKENS_MAX = 20
 const NETWORKS_MAX = 10_000
 
-/**
- * Counts wrong tokens by their origin, minute by minute. `onMany` is called at most once a minute, however many
- * networks guess: its line must not fill a disk.
- */
+/** Counts wrong tokens by their origin, minute by minute. `onMany` is called at most once a minute. */
 function createWrongTokens(clock: () => Instant, onMany: (() => void) | undefined): (whose: string) => void {
   const wrong = new Map<string, number>()
   let begunAt = clock()
@@ -107,9 +97,7 @@ function createWrongTokens(clock: () => Instant, onMany: (() => void) | undefine
 
 // The paths of operations, and how a call to one is answered.
 
-/** The page and the downloads beside it. */
 export const PAGE_PATHS = ['/ops', '/ops/export'] as const
-export type PagePath = (typeof PAGE_PATHS)[number]
 
 export const OPS_PATHS = ['/healthz', '/readyz', '/metrics', ...PAGE_PATHS] as const
 export type OpsPath = (typeof OPS_PATHS)[number]

@@ -41,9 +41,7 @@ export type Ops = Pick<Metrics, 'noteRequest'> & {
   opened: (store: Store) => Promise<void>
 }
 
-/**
- * How long an answer to strangers is reused: checking readiness writes to the disk, and strangers may ask at any rate.
- */
+/** How long an answer to strangers is reused: a check of readiness writes to the disk. */
 const TERSE_MS = 1_000
 
 export function createOps(options: OpsOptions): Ops {
@@ -142,7 +140,6 @@ const MISDIRECTED = refusal(
 
 type OpsParts = { ops: Ops; log: Log; uuid: () => string }
 
-/** Waits for the answer, notes it in the log, and gives it to the caller. */
 export async function sendOps(
   event: H3Event,
   path: OpsPath | null,

@@ -11,7 +11,6 @@ export class Html {
   private constructor(text: string) {
     this.#text = text
   }
-  /** The text of a template, with its parts escaped. */
   static of(strings: TemplateStringsArray, parts: readonly Part[]): Html {
     return new Html(strings.reduce((text, piece, i) => text + written(parts[i - 1]) + piece))
   }
@@ -50,9 +49,6 @@ export function tableOf(
 <tbody>${rows.map((row) => html`<tr>${row.map((cell, at) => html`<td${side[at]}>${cell}</td>`)}</tr>\n`)}</tbody></table></div>`
 }
 
-// The frame of a page.
-
-/** How often an open page reloads itself. */
 const RENEWED_S = 60
 
 type Frame = { title: string; renews: boolean }
@@ -124,9 +120,7 @@ svg path { fill: none; vector-effect: non-scaling-stroke; }
 
 const STYLE = html`<style>${SHEET}</style>`
 
-/**
- * Allows only the style sheet with this hash: no script, no form, no picture, no outside address, no frame around it.
- */
+/** Allows only the style sheet with this hash: no script, form, picture, outside address or frame around it. */
 const POLICY = `default-src 'none'; style-src 'sha256-${createHash('sha256').update(String(SHEET)).digest('base64')}'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'`
 
 export const PAGE_HEADERS = {

@@ -32,9 +32,7 @@ export type Metrics = {
   counting: (store: Store) => Store
   /** Starts counting the work of other processes; otherwise counting starts with the first reading. */
   begin: (store: MonitoringStore) => Promise<void>
-  /**
-   * The exposition text. `store` is null while the database is not open. A failing database does not make it reject.
-   */
+  /** The exposition text, also while the database fails; `store` is null while it is not open. */
   read: (store: Read | null) => Promise<string>
 }
 
@@ -104,13 +102,14 @@ type Counters = ReturnType<typeof createCounters>
 
 function createCounters(registry: Registry) {
   const registers = [registry]
+  const counter = <L extends string>(name: string, help: string, labelNames: L[]) =>
+    new Counter({ name: `tranche_${name}`, help, labelNames, registers })
   const counters = {
-    requests: new Counter({
-      name: 'tranche_http_requests_total',
-      help: 'Requests answered, by route, method and status.',
-      labelNames: ['route', 'method', 'status'],
-      registers,
-    }),
+    requests: counter('http_requests_total', 'Requests answered, by route, method and status.', [
+      'route',
+      'method',
+      'status',
+    ]),
     requestSeconds: new Histogram({
       name: 'tranche_http_request_duration_seconds',
       help: 'How long requests took, by route and method.',
@@ -118,41 +117,34 @@ function createCounters(registry: Registry) {
       buckets: REQUEST_SECONDS,
       registers,
     }),
-    created: new Counter({
-      name: 'tranche_executions_created_total',
-      help: 'Executions created by any process since this one started.',
-      labelNames: ['environment'],
-      registers,
-    }),
-    confirmed: new Counter({
-      name: 'tranche_executions_confirmed_total',
-      help: 'Confirmations this process recorded, replays left out.',
-      labelNames: ['environment', 'status'],
-      registers,
-    }),
-    ticks: new Counter({
-      name: 'tranche_ticks_total',
-      help: 'Ticks of any process since this one started, by how they ended.',
-      labelNames: ['result'],
-      registers,
-    }),
+    created: counter(
+      'executions_created_total',
+      'Executions created by any process since this one started.',
+      ['environment'],
+    ),
+    confirmed: counter(
+      'executions_confirmed_total',
+      'Confirmations this process recorded, replays left out.',
+      ['environment', 'status'],
+    ),
+    ticks: counter('ticks_total', 'Ticks of any process since this one started, by how they ended.', [
+      'result',
+    ]),
     passSeconds: new Histogram({
       name: 'tranche_tick_duration_seconds',
       help: 'How long finished ticks of any process took.',
       buckets: TICK_SECONDS,
       registers,
     }),
-    deliveries: new Counter({
-      name: 'tranche_webhook_deliveries_total',
-      help: 'Wake-ups sent by ticks inside this process, by result.',
-      labelNames: ['result'],
-      registers,
-    }),
-    databaseUp: new Gauge({
-      name: 'tranche_database_up',
-      help: '1 when the database could be read for this answer, else 0 and what it knows is left out.',
-      registers,
-    }),
+    deliveries: counter(
+      'webhook_deliveries_total',
+      'Wake-ups sent by ticks inside this process, by result.',
+      ['result'],
+    ),
+    databaseUp: gaugesOf(registry)(
+      'database_up',
+      '1 when the database could be read for this answer, else 0 and what it knows is left out.',
+    ),
   }
   // A series that begins at 0 shows its first event as an increase.
   for (const environment of ['test', 'live']) {
@@ -318,8 +310,6 @@ const addGauges = (add: AddGauge) => ({
   walBytes: add('wal_bytes', 'Size of the write-ahead log.'),
 })
 
-// The gauges that name a partner.
-
 function createPartnerGauges(add: AddGauge) {
   const gauges = {
     finding: add('partner_finding', '1 for each thing that tranche status warns of for a live partner.', [
@@ -370,11 +360,8 @@ function createPartnerGauges(add: AddGauge) {
   }
 }
 
-// Gauges that are absent while they have no value.
-
 type AddGauge = ReturnType<typeof gaugesOf>
 
-/** Adds gauges of this program to a registry. */
 const gaugesOf =
   (registry: Registry) =>
   <L extends string = never>(name: string, help: string, labelNames: L[] = []): Gauge<L> =>
@@ -386,7 +373,6 @@ function setOrDrop(gauge: Gauge, value: number | null | undefined): void {
   else gauge.set(value)
 }
 
-/** Seconds between two instants. */
 const since = (then: Instant, now: Instant): number => Math.max(0, now - then) / SECOND_MS
 
 // The partners that the metrics name: a bounded number, however many there are.

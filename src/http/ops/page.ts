@@ -39,7 +39,6 @@ import { createStockTaker, keptFor, shared } from './readiness.ts'
 const FINDINGS_SHOWN = 8
 const FINDINGS_MAX = 200
 const TRANCHES_LISTED = 10
-/** The reports of a month that the page offers as CSV. */
 export const PAGE_REPORTS = ['summary', 'users', 'trades'] as const
 
 /** How a command is written on the page, to be pasted into a shell: it names the database of this service. */
@@ -143,7 +142,6 @@ const failures = (vitals: PartnerVitals | undefined): Part =>
   vitals.orders.failed > 0 &&
   html`<span class="name bad">${vitals.orders.failed}${vitals.orders.commonestReason !== null && `: ${vitals.orders.commonestReason}`}</span>`
 
-/** The months that can be downloaded. */
 function monthSection({ partners, now }: Overview): Html {
   const created = partners.map(({ createdAt }) => createdAt)
   const first = created.length === 0 ? now : created.reduce((a, b) => (b < a ? b : a))
@@ -291,7 +289,6 @@ const dot = ({ status, createdAt, amount, partnerPlanId, tenant }: FiredTranche,
   html`<path class="dot ${status}" d="${place}"><title>${formatInstant(createdAt)} ${tenant.partnerSlug} ${partnerPlanId}: ${formatUsd(amount)} USD, ${status}</title></path>
 `
 
-/** The price in force at an instant. */
 const priceAt = (points: readonly Point[], at: Instant): Price =>
   (points.findLast((point) => point.at <= at) ?? points[0])?.price ?? (0n as Price)
 
@@ -358,7 +355,6 @@ export function createOverviewReader(clock: () => Instant): (store: Store) => Pr
   }
 }
 
-/** A month with the figures of `billing show`. */
 export async function readMonth(store: Store, month: string): Promise<MonthView> {
   const whole = periodOf(month)
   const period = await store.fixPeriod(whole)
@@ -370,10 +366,8 @@ export async function readMonth(store: Store, month: string): Promise<MonthView>
   return { period, rows }
 }
 
-/** A turn of the event loop, in which other calls are answered. */
 const breathe = () => new Promise((resolve) => setImmediate(resolve))
 
-/** The months since the first partner, the newest first. */
 function monthsSince(first: Instant, now: Instant): string[] {
   const months: string[] = []
   const earliest = monthOf(first)

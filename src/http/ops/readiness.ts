@@ -12,17 +12,13 @@ import type { ClockStore, FreezeStore } from '../../store/store.ts'
 /** How long a caller waits for the database: for another process's lock, or for a server that hangs. */
 export const PROBE_TIMEOUT_MS = 2_000
 
-/** The reads for readiness. */
 type Probed = Pick<MonitoringStore, 'probeWrite' | 'readScheduler' | 'readStandbyAway'> &
   Pick<ClockStore, 'readClock'> &
   Pick<FreezeStore, 'readFrozen'>
 
-/**
- * Why the service is not ready, in sentences; none when it is. A frozen service is ready for the calls it still takes.
- */
+/** Why it is not ready, in sentences. A frozen service is ready for the calls it still takes. */
 export type Readiness = { reasons: string[]; frozen: Frozen | null }
 
-/** The store is null until it is open. */
 export function createReadiness(): (store: Probed | null) => Promise<Readiness> {
   const probe = shared(async (open: Probed) => open.probeWrite())
   const doubt = shared(doubtOrLateness)
