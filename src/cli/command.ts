@@ -31,6 +31,12 @@ export async function tenantNamed(store: Store, slug: string, environment: Envir
   return tenant
 }
 
+/** The fields by which a script tells whose a row is. */
+export const tenantJson = ({ partnerSlug, environment }: Tenant) => ({
+  partner_slug: partnerSlug,
+  environment,
+})
+
 // The audit entry of a command: who changes what.
 
 export const auditEntry = (

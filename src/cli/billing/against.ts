@@ -22,11 +22,11 @@ import { unreadable } from '../../core/problem.ts'
 import { counted, grouped } from '../../core/text.ts'
 import { formatInstant, monthOf } from '../../core/time.ts'
 import type { ExecutionRecord, Store } from '../../store/store.ts'
-import { commandLine, tenantNamed } from '../command.ts'
+import { commandLine, tenantJson, tenantNamed } from '../command.ts'
 import type { Cli } from '../context.ts'
 import { EXIT } from '../exit-codes.ts'
 import { type Column, layTable, note, print, write } from '../terminal.ts'
-import { fixPeriodFor, noteStage } from './reports.ts'
+import { fixPeriods, noteStages } from './reports.ts'
 
 export type AgainstOptions = {
   against: string
@@ -51,13 +51,8 @@ export async function compareWith(
   options: AgainstOptions & { text: AsyncIterable<string> },
 ): Promise<void> {
   const tenant = await tenantNamed(store, slug, environment)
-  const filter = { slug, environment }
-  const periods = []
-  for (const month of months) {
-    const period = await fixPeriodFor(cli, store, { month, filter })
-    noteStage(cli, period)
-    periods.push(period)
-  }
+  const periods = await fixPeriods(cli, store, { months, filter: { slug, environment } })
+  noteStages(cli, periods)
   const file = options.against === '-' ? 'stdin' : options.against
   const reading = { ...options.csv, file, columns: columnsOf(options), partnerSlug: slug, environment }
   const rows = orderRows(options.text, reading)
@@ -248,8 +243,7 @@ const headJson = ({ ok, tenant, months, file, final, comparison }: Shown) => {
   const { ours, theirs, corrections, found } = comparison
   return {
     ok,
-    partner_slug: tenant.partnerSlug,
-    environment: tenant.environment,
+    ...tenantJson(tenant),
     from: months[0] ?? null,
     to: months.at(-1) ?? null,
     final,

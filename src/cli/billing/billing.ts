@@ -131,7 +131,7 @@ function addExport(cli: Cli, billing: Command): void {
       const options = { ...asked, settings: await settingsIn(given.settings) }
       await cli.withStore(async (store) => {
         const { exportMonths } = await import('./reports.ts')
-        await exportMonths(cli, { store, ...(await resolved(cli, store, given)), options })
+        await exportMonths(cli, store, { ...(await resolved(cli, store, given)), options })
       }, EXPORT_MEMORY)
     })
 }

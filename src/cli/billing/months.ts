@@ -9,6 +9,9 @@ import type { Cli } from '../context.ts'
 import { month, year } from '../options.ts'
 import { warn } from '../terminal.ts'
 
+/** The months of a report in their order, and the tenants in it. */
+export type Months = { months: readonly string[]; filter: TenantFilter }
+
 /** Ten years: the most months that one report covers. */
 const RANGE_MONTHS_MAX = 120
 
@@ -94,11 +97,7 @@ const SANDBOXES_NAMED = 5
  * Warns of sandboxes that are ahead in a report of all test environments. The report uses real time, so for a month
  * that is not over by it, later records of a sandbox are missing.
  */
-export async function warnOfSandboxes(
-  cli: Cli,
-  store: Store,
-  { filter, months }: { filter: TenantFilter; months: readonly string[] },
-): Promise<void> {
+export async function warnOfSandboxes(cli: Cli, store: Store, { filter, months }: Months): Promise<void> {
   if (filter.slug !== null || filter.environment === 'live') return
   const { now: real } = await store.readClock()
   if (months.every((month) => periodOf(month).end <= real)) return

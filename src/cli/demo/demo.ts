@@ -7,7 +7,7 @@ import { Command, Option } from 'commander'
 import type { Cli } from '../context.ts'
 import { EXIT } from '../exit-codes.ts'
 import { wholeNumber } from '../options.ts'
-import { createPaint, note, print, stopGently } from '../terminal.ts'
+import { createPaint, note, print, STOP_OR_HANG_UP, stopGently } from '../terminal.ts'
 
 type DemoOptions = { seed: number; keep: boolean }
 
@@ -30,7 +30,7 @@ async function demo(cli: Cli, { seed, keep }: DemoOptions): Promise<void> {
     remove()
     process.exit(EXIT.interrupted)
   }
-  const stop = stopGently(endNow, { hangUp: true })
+  const stop = stopGently(endNow, STOP_OR_HANG_UP)
   let kept = false
   try {
     const [{ playStory }, { readAccount }, { nextCommands, programName, showAccount, started }] =

@@ -5,7 +5,7 @@ import { type ApiKey, isUsable, type KeyTime, keyLabel, revoke, rotate } from '.
 import type { Environment } from '../../core/partner.ts'
 import { formatInstant, formatInstantOrNull, type Instant } from '../../core/time.ts'
 import { issueKey } from '../../keys.ts'
-import { auditEntry, partnerNamed, tenantNamed } from '../command.ts'
+import { auditEntry, partnerNamed, tenantJson, tenantNamed } from '../command.ts'
 import type { Cli } from '../context.ts'
 import { duration, environmentOption } from '../options.ts'
 import { type Column, confirmOnTerminal, note, print, printList, renderFields } from '../terminal.ts'
@@ -105,8 +105,7 @@ function showOnce(cli: Cli, key: ApiKey, secret: string): void {
   const json = {
     key_id: key.keyId,
     key: secret,
-    partner_slug: key.tenant.partnerSlug,
-    environment: key.tenant.environment,
+    ...tenantJson(key.tenant),
     label: key.label,
     created_at: formatInstant(key.createdAt),
     expires_at: formatInstantOrNull(key.expiresAt),
@@ -124,8 +123,7 @@ function showOnce(cli: Cli, key: ApiKey, secret: string): void {
 
 const keyJson = (key: ApiKey, now: Instant) => ({
   key_id: key.keyId,
-  partner_slug: key.tenant.partnerSlug,
-  environment: key.tenant.environment,
+  ...tenantJson(key.tenant),
   label: key.label,
   prefix: key.prefix,
   last_four: key.lastFour,

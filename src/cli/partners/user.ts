@@ -6,7 +6,7 @@ import { notFound } from '../../core/problem.ts'
 import { formatInstant, formatInstantOrNull } from '../../core/time.ts'
 import { planJson, userJson } from '../../http/answer-json.ts'
 import type { Consent, ListedUser, Remains, UserRecord } from '../../store/store.ts'
-import { auditEntry, tenantNamed } from '../command.ts'
+import { auditEntry, tenantJson, tenantNamed } from '../command.ts'
 import type { Cli } from '../context.ts'
 import { environmentOption, partnersId, slug } from '../options.ts'
 import {
@@ -72,7 +72,7 @@ export function userCommand(cli: Cli): Command {
       })
       await cli.withStore(async (store) => {
         const tenant = await tenantNamed(store, partnerSlug, env)
-        const detail = { partner_slug: partnerSlug, environment: env, fields: ['email', 'auth_provider'] }
+        const detail = { ...tenantJson(tenant), fields: ['email', 'auth_provider'] }
         const audit = auditEntry(cli, 'user.erase', partnerUserId, detail)
         const { user: erased, erasedAt, remains } = await store.eraseUser(tenant, partnerUserId, audit)
         const shown = { ...json({ ...erased, tenant, erasedAt }), gone_from_file: remains === 'nowhere' }
@@ -128,8 +128,7 @@ const PLAN_COLUMNS: Column<ReturnType<typeof planJson>>[] = [
 ]
 
 const json = (row: ListedUser) => ({
-  partner_slug: row.tenant.partnerSlug,
-  environment: row.tenant.environment,
+  ...tenantJson(row.tenant),
   ...userJson(row),
   erased_at: formatInstantOrNull(row.erasedAt),
 })

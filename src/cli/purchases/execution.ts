@@ -44,7 +44,7 @@ import type {
   Store,
   TenantFilter,
 } from '../../store/store.ts'
-import { auditEntry, commandLine, partnerNamed, tenantNamed } from '../command.ts'
+import { auditEntry, commandLine, partnerNamed, tenantJson, tenantNamed } from '../command.ts'
 import type { Cli } from '../context.ts'
 import {
   environmentOption,
@@ -250,8 +250,7 @@ type Outcome = { trade: Trade | null; adjustments: Adjustment[]; lateFills: Late
 
 const executionJson = (row: ListedExecution) => ({
   execution_id: row.executionId,
-  partner_slug: row.tenant.partnerSlug,
-  environment: row.tenant.environment,
+  ...tenantJson(row.tenant),
   partner_user_id: row.partnerUserId,
   partner_plan_id: row.partnerPlanId,
   status: row.status,
@@ -366,8 +365,7 @@ const lateFillJson = (row: ListedLateFill) => {
   const { status, ...report } = reportJson(row.report)
   return {
     execution_id: row.executionId,
-    partner_slug: row.tenant.partnerSlug,
-    environment: row.tenant.environment,
+    ...tenantJson(row.tenant),
     // An execution that the ledger lacks has no other fields.
     partner_user_id: row.execution?.partnerUserId ?? null,
     partner_plan_id: row.execution?.partnerPlanId ?? null,

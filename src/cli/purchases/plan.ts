@@ -10,7 +10,7 @@ import { formatInstant, formatInstantOrNull } from '../../core/time.ts'
 import { awaitedPrice, type Schedule, type Window } from '../../core/window.ts'
 import { planJson, windowJson } from '../../http/answer-json.ts'
 import type { AuditEntry, ListedPlan, PlanAhead, Store, TenantFilter } from '../../store/store.ts'
-import { auditEntry, partnerNamed } from '../command.ts'
+import { auditEntry, partnerNamed, tenantJson } from '../command.ts'
 import type { Cli } from '../context.ts'
 import { environmentOption, partnersId, slug } from '../options.ts'
 import { type Column, confirmOnTerminal, print, printList, renderFields, renderTable } from '../terminal.ts'
@@ -83,8 +83,7 @@ export function planCommand(cli: Cli): Command {
 }
 
 const listJson = (row: ListedPlan) => ({
-  partner_slug: row.tenant.partnerSlug,
-  environment: row.tenant.environment,
+  ...tenantJson(row.tenant),
   ...planJson(row),
   window: row.window && ledgerJson(row.window),
 })
@@ -199,8 +198,7 @@ const moveBack = (cli: Cli, store: Store, { planId }: PlanAhead): Promise<PlanAh
   })
 
 const planAheadJson = ({ tenant, partnerPlanId, window, place }: PlanAhead) => ({
-  partner_slug: tenant.partnerSlug,
-  environment: tenant.environment,
+  ...tenantJson(tenant),
   partner_plan_id: partnerPlanId,
   was_start: formatInstant(window.start),
   window_start: formatInstant(place.start),

@@ -12,6 +12,7 @@ import type { FailedPlan, PassOptions, PassReport, Rehearsal } from '../../engin
 import type { Feed } from '../../price/feed.ts'
 import type { Preview, Store } from '../../store/store.ts'
 import { type Woken, wakePartners } from '../../webhook/wake-partners.ts'
+import { tenantJson } from '../command.ts'
 import type { Cli } from '../context.ts'
 import { EXIT, failureOf } from '../exit-codes.ts'
 import {
@@ -216,8 +217,7 @@ async function showRehearsal(cli: Cli, rehearsal: Rehearsal): Promise<void> {
 
 /** A tranche and everything that led to it. */
 const firedJson = ({ tenant, partnerPlanId, tranche, schedule }: Preview, leadMs: number) => ({
-  partner_slug: tenant.partnerSlug,
-  environment: tenant.environment,
+  ...tenantJson(tenant),
   partner_plan_id: partnerPlanId,
   amount_usd: formatUsd(tranche.amount),
   trigger: tranche.trigger,
