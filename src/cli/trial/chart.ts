@@ -11,7 +11,6 @@ import { type Frequency, WINDOW_MS } from '../../core/window.ts'
 import { type History, tranchesOf, type Windows } from '../../engine/backtest.ts'
 import type { BacktestReport, Summary } from '../../engine/backtest-savings.ts'
 import { markup, quantile, savingsOf } from '../../engine/backtest-savings.ts'
-import { TRIGGER_NAME } from '../purchases/execution.ts'
 import { wrapped } from '../terminal.ts'
 import { finding, findings, foundByStart, foundOfDca, hasFewBlocks } from './verdict.ts'
 
@@ -347,7 +346,7 @@ function windowOf({ windows, report }: Run, history: History, { left, top }: Pla
   const marks = TRIGGERS.flatMap((trigger) => {
     const data = fires.filter((fire) => fire.trigger === trigger).map(({ bar }) => pointAt(bar))
     const [why, symbol, color, symbolSize] = MARKS[trigger]
-    const name = `${TRIGGER_NAME[trigger]}, ${data.length}: ${why}`
+    const name = `${trigger === 'catch_up' ? 'catch-up' : trigger.replace('_', ' ')}, ${data.length}: ${why}`
     return data.length === 0 ? [] : [{ type: 'scatter' as const, name, data, symbol, symbolSize, color }]
   })
   const minInterval = (windows.twap[i] ?? 0) < 1_000 ? 0.01 : 1
