@@ -90,6 +90,12 @@ export const wholeNumber =
     throw new InvalidArgumentError(`Give a whole number from ${min} to ${max}.`)
   }
 
+/** An option that a variable can set, too: TRANCHE_LOG_LEVEL for --log-level. */
+export function setting(flags: string, words: string): Option {
+  const option = new Option(flags, words)
+  return option.env(`TRANCHE_${option.name().replaceAll('-', '_').toUpperCase()}`)
+}
+
 export const environmentOption = () =>
   new Option('--env <environment>', 'the environment').choices(ENVIRONMENTS)
 
@@ -98,9 +104,7 @@ export const environmentOption = () =>
 export const DATABASE_DEFAULT = 'tranche.db'
 
 export const dbOption = () =>
-  new Option('--db <file>', 'the database: a file, or postgres://USER@HOST/NAME')
-    .env('TRANCHE_DB')
-    .default(DATABASE_DEFAULT)
+  setting('--db <file>', 'the database: a file, or postgres://USER@HOST/NAME').default(DATABASE_DEFAULT)
 
 /** The warning when the value of a flag that names a database contains a password. */
 export const seenByAll = (flag: string): string =>
@@ -109,15 +113,13 @@ export const seenByAll = (flag: string): string =>
 // Durations: 60s, 15m, 24h, 90d.
 
 /** Reads a time of one second to `daysMax` days, in ms. */
-const timeUpTo =
-  (daysMax: number) =>
-  (text: string): number => {
-    const ms = parseSpan(text, daysMax)
-    if (ms !== null) return ms
-    throw new InvalidArgumentError(
-      `Give a whole number and a unit, such as 60s, 15m or 24h, from 1s to ${daysMax}d.`,
-    )
-  }
+const timeUpTo = (daysMax: number) => (text: string) => {
+  const ms = parseSpan(text, daysMax)
+  if (ms !== null) return ms
+  throw new InvalidArgumentError(
+    `Give a whole number and a unit, such as 60s, 15m or 24h, from 1s to ${daysMax}d.`,
+  )
+}
 
 /** Node's timers count milliseconds in 31 bits. With a longer wait, they do not wait at all. */
 const TIMER_MAX_DAYS = 24
@@ -132,13 +134,8 @@ export const intervalOrOff = (text: string): number | 'off' => (text === 'off' ?
 
 // --price-feed: the source of a pass's price.
 
-export const priceFeedOption = () =>
-  new Option(
-    '--price-feed <spec>',
-    'none, static:PRICE, an exchange, median, or a JSON ticker (tranche docs engine)',
-  )
-    .env('TRANCHE_PRICE_FEED')
-    .default('none')
+const FEEDS = 'none, static:PRICE, an exchange, median, or a JSON ticker (tranche docs engine)'
+export const priceFeedOption = () => setting('--price-feed <spec>', FEEDS).default('none')
 
 // No given value may be empty: a blank variable or flag is a mistake, and does not mean "none".
 
@@ -173,8 +170,7 @@ export function refuseEmptyVariables(env: NodeJS.ProcessEnv): void {
 // The option of commands that call a service as its partner would: the service's address.
 
 export const serviceOption = () =>
-  new Option('--url <url>', 'the service')
-    .env('TRANCHE_URL')
+  setting('--url <url>', 'the service')
     .default('http://127.0.0.1:8080')
     .argParser((text: string) =>
       httpUrl(text, 'the address of the service, such as http://127.0.0.1:8080').replace(/\/+$/, ''),
@@ -192,13 +188,10 @@ export function httpUrl(text: string, wanted: string): string {
 
 export type WebhookOptions = { webhookAllowCidr: string[]; webhookCa?: string; webhookHeaderPrefix: string }
 
-const HEADER_PREFIX_DEFAULT = 'X-Service'
-
 export function addWebhookOptions(command: Command): Command {
   return command
     .addOption(
-      new Option('--webhook-allow-cidr <range>', 'let webhooks reach this range (repeatable)')
-        .env('TRANCHE_WEBHOOK_ALLOW_CIDR')
+      setting('--webhook-allow-cidr <range>', 'let webhooks reach this range (repeatable)')
         .argParser(cidrs)
         .default([], 'none'),
     )
@@ -206,14 +199,12 @@ export function addWebhookOptions(command: Command): Command {
     .addOption(headerPrefixOption())
 }
 
-export const caOption = () =>
-  new Option('--webhook-ca <file>', 'also trust this certificate authority (PEM)').env('TRANCHE_WEBHOOK_CA')
+export const caOption = () => setting('--webhook-ca <file>', 'also trust this certificate authority (PEM)')
 
 export const headerPrefixOption = () =>
-  new Option('--webhook-header-prefix <prefix>', 'how the headers of webhooks begin')
-    .env('TRANCHE_WEBHOOK_HEADER_PREFIX')
+  setting('--webhook-header-prefix <prefix>', 'how the headers of webhooks begin')
     .argParser(headerPrefix)
-    .default(HEADER_PREFIX_DEFAULT)
+    .default('X-Service')
 
 /** One value may contain several ranges, separated by commas, because an environment variable has only one value. */
 function cidrs(text: string, others: string[]): string[] {

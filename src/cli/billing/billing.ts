@@ -260,11 +260,7 @@ function addIssue(cli: Cli, billing: Command): void {
     .command('credit')
     .description('issue a credit note that corrects an invoice')
     .argument('<number>', 'of the invoice')
-    .addOption(
-      new Option('--usd <usd>', 'how much of the net amount is given back; its tax follows')
-        .argParser(dollars)
-        .makeOptionMandatory(),
-    )
+    .requiredOption('--usd <usd>', 'how much of the net amount is given back; its tax follows', dollars)
     .addOption(reasonOption('why, printed on the credit note'))
     .requiredOption(...SETTINGS)
     .action(

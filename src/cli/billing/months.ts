@@ -29,9 +29,7 @@ export function addMonthOptions(command: Command, otherwise?: string): Command {
         .argParser(month)
         .conflicts('yearToDate'),
     )
-    .addOption(
-      new Option('--to <month>', 'the last of them (YYYY-MM), by default the present one').argParser(month),
-    )
+    .option('--to <month>', 'the last of them (YYYY-MM), by default the present one', month)
     .addOption(
       new Option('--year <year>', 'its twelve months (YYYY), of the present one those that have begun')
         .argParser(year)

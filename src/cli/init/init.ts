@@ -30,7 +30,7 @@ export function initCommand(cli: Cli): Command {
     )
     .addOption(priceFeedOption().default(undefined))
     .addOption(pingOption())
-    .addOption(new Option('--partner <slug>', 'the first partner').argParser(slug))
+    .option('--partner <slug>', 'the first partner', slug)
     .option('--name <text>', 'its name as shown')
     .addOption(environmentOption().default(undefined, 'test'))
     .action(async (given: InitOptions, command: Command) => {

@@ -14,6 +14,7 @@ import {
   confirmForGood,
   note,
   print,
+  printFields,
   printList,
   renderFields,
   renderTable,
@@ -75,8 +76,7 @@ export function userCommand(cli: Cli): Command {
         const detail = { ...tenantJson(tenant), fields: ['email', 'auth_provider'] }
         const audit = auditEntry(cli, 'user.erase', partnerUserId, detail)
         const { user: erased, erasedAt, remains } = await store.eraseUser(tenant, partnerUserId, audit)
-        const shown = { ...json({ ...erased, tenant, erasedAt }), gone_from_file: remains === 'nowhere' }
-        print(cli, shown, () => renderFields(shown))
+        printFields(cli, { ...json({ ...erased, tenant, erasedAt }), gone_from_file: remains === 'nowhere' })
         if (remains !== 'nowhere') warn(cli, STILL_THERE[remains])
         note(
           cli,

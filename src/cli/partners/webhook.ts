@@ -4,6 +4,7 @@ import { buffer } from 'node:stream/consumers'
 import { Command, Option } from 'commander'
 import type { Environment, Tenant } from '../../core/partner.ts'
 import { Problem } from '../../core/problem.ts'
+import type { Instant } from '../../core/time.ts'
 import { resume, testOf, type Webhook } from '../../core/webhook.ts'
 import { deliveryJson, webhookJson } from '../../http/answer-json.ts'
 import type { DeliveryJson } from '../../http/answer-schemas.ts'
@@ -24,7 +25,7 @@ import {
   waitsInWords,
   webhooksOf,
 } from '../options.ts'
-import { type Column, print, renderFields, renderTable } from '../terminal.ts'
+import { type Column, print, printFields, renderFields, renderTable } from '../terminal.ts'
 import type { ListenOptions } from './webhook-listen.ts'
 
 export function webhookCommand(cli: Cli): Command {
@@ -38,8 +39,8 @@ export function webhookCommand(cli: Cli): Command {
     .action((partnerSlug: string, { env }: { env: Environment }) =>
       cli.withStore(async (store) => {
         const tenant = await tenantNamed(store, partnerSlug, env)
-        const [found, sent] = await Promise.all([store.findWebhook(tenant), store.listDeliveries(tenant)])
-        const [webhook, deliveries] = [webhookJson(tenant, found), sent.map(deliveryJson)]
+        const webhook = webhookJson(tenant, await store.findWebhook(tenant))
+        const deliveries = (await store.listDeliveries(tenant)).map(deliveryJson)
         const newest = deliveries.slice(0, DELIVERIES_SHOWN)
         const table = newest.length === 0 ? '' : `\n\n${await renderTable(DELIVERY_COLUMNS, newest)}`
         print(cli, { ...webhook, deliveries }, () => `${renderFields(webhook)}${table}`)
@@ -63,13 +64,8 @@ export function webhookCommand(cli: Cli): Command {
       cli.withStore(async (store) => {
         const tenant = await tenantNamed(store, partnerSlug, env)
         const audit = auditEntry(cli, 'webhook.resume', `${partnerSlug} ${env}`)
-        const resumed = await store.changeWebhook(
-          tenant,
-          (current, now) => resume(existing(tenant, current), now),
-          audit,
-        )
-        const json = webhookJson(tenant, resumed)
-        print(cli, json, () => renderFields(json))
+        const decide = (current: Webhook | null, now: Instant) => resume(existing(tenant, current), now)
+        printFields(cli, webhookJson(tenant, await store.changeWebhook(tenant, decide, audit)))
       }),
     )
 
@@ -79,7 +75,7 @@ export function webhookCommand(cli: Cli): Command {
       'check a signature against the payload on stdin, and say what may be wrong; exits 3 when it does not match',
     )
     .requiredOption('--signature <value>', 'the header value as received')
-    .addOption(new Option('--secret-file <file>', 'the file that holds the secret'))
+    .option('--secret-file <file>', 'the file that holds the secret')
     .addHelpText('after', '\nThe secret comes from --secret-file or the variable TRANCHE_WEBHOOK_SECRET.')
     .action((options: { signature: string; secretFile?: string }) => verify(cli, options))
 
@@ -91,7 +87,7 @@ export function webhookCommand(cli: Cli): Command {
     )
     .requiredOption('--key-file <file>', 'a file with an API key of the partner')
     .addOption(serviceOption())
-    .addOption(new Option('--secret-file <file>', 'sign with the secret in this file'))
+    .option('--secret-file <file>', 'sign with the secret in this file')
     .addOption(new Option('--every <time>', 'how often to look').argParser(interval).default(2_000, '2s'))
     .addOption(caOption())
     .addOption(headerPrefixOption())
@@ -154,7 +150,7 @@ async function test(
       reason: attempt.reason,
       duration_ms: attempt.durationMs,
     }
-    print(cli, json, () => renderFields(json))
+    printFields(cli, json)
     if (!json.delivered) cli.exitWith(EXIT.failed)
   })
 }

@@ -1,6 +1,6 @@
 // trade: corrects confirmed purchases, and books purchases that the ledger lacks.
 
-import { Command, Option } from 'commander'
+import { Command } from 'commander'
 import { type Fill, isFill, type Trade } from '../../core/confirmation.ts'
 import { type Amounts, adjust, type Correction } from '../../core/corrections/adjustment.ts'
 import { type Booking, bookPurchase, purchaseFill } from '../../core/corrections/purchase.ts'
@@ -20,7 +20,7 @@ import {
   slug,
   time,
 } from '../options.ts'
-import { confirmOnTerminal, note, print, renderFields, warn } from '../terminal.ts'
+import { confirmOnTerminal, note, printFields, warn } from '../terminal.ts'
 import { correctionJson, keyOption, noteSchedule, tradeJson } from './execution.ts'
 
 // trade adjust: an operator's correction of a confirmed purchase.
@@ -51,8 +51,7 @@ export function tradeCommand(cli: Cli): Command {
           (done) => auditEntry(cli, 'trade.adjust', executionId, auditDetail(done)),
         )
         if (made.odd !== null) warn(cli, doubtful(made.after, made.odd))
-        const json = correctionJson(made)
-        print(cli, json, () => renderFields(json))
+        printFields(cli, correctionJson(made))
         const record = await store.findExecution(executionId)
         if (record?.trade && record.execution.tenant.environment === 'live')
           noteMonth(cli, made, record.trade)
@@ -110,25 +109,18 @@ function addRecord(cli: Cli, trade: Command): void {
   trade
     .command('record')
     .description('book a purchase that the ledger does not know, once for an order, in the present month')
-    .addOption(new Option('--partner <slug>', 'whose').argParser(slug).makeOptionMandatory())
+    .requiredOption('--partner <slug>', 'whose', slug)
     .addOption(environmentOption().default('live'))
-    .addOption(
-      new Option('--plan <id>', "the partner's plan that it was made for")
-        .argParser(partnersId)
-        .makeOptionMandatory(),
-    )
-    .addOption(
-      new Option('--order <id>', "the partner's order id").argParser(partnersId).makeOptionMandatory(),
-    )
+    .requiredOption('--plan <id>', "the partner's plan that it was made for", partnersId)
+    .requiredOption('--order <id>', "the partner's order id", partnersId)
     .requiredOption('--usd <usd>', 'what was spent', partnersAmount)
     .requiredOption('--btc <btc>', 'what was bought', partnersAmount)
     .option('--fee <usd>', "the partner's own fee", partnersAmount)
     .addOption(keyOption())
-    .addOption(
-      new Option(
-        '--at <time>',
-        'when it was bought, by default now: 2026-01-31T08:00:00Z, or 24h for a day ago',
-      ).argParser(time(cli.machine.clock)),
+    .option(
+      '--at <time>',
+      'when it was bought, by default now: 2026-01-31T08:00:00Z, or 24h for a day ago',
+      time(cli.machine.clock),
     )
     .addOption(reasonOption('why, for anyone who looks at it later'))
     .option('--yes', 'do not ask, and book it beside a purchase of the plan with the same amounts that day')
@@ -165,8 +157,7 @@ async function record(cli: Cli, options: RecordOptions): Promise<void> {
           reason,
         }),
     )
-    const json = recordJson(made, { partner, env })
-    print(cli, json, () => renderFields(json))
+    printFields(cli, recordJson(made, { partner, env }))
     if (made.kind === 'booked') for (const doubt of doubtsOf(made)) warn(cli, doubt)
     if (made.kind === 'booked') noteSchedule(cli, made, key)
     if (made.kind === 'known') note(cli, 'It is on record already: nothing was changed.')

@@ -1,7 +1,7 @@
 // The information of serve for operators, its listener, and its token.
 
 import { isIPv4, isIPv6 } from 'node:net'
-import { InvalidArgumentError, Option } from 'commander'
+import { InvalidArgumentError, type Option } from 'commander'
 import { Problem } from '../../core/problem.ts'
 import type { Ops } from '../../http/ops/endpoints.ts'
 import type { Metrics } from '../../http/ops/metrics.ts'
@@ -11,6 +11,7 @@ import { commandLine, onDatabase } from '../command.ts'
 import type { Cli } from '../context.ts'
 import { readInput } from '../input-file.ts'
 import { fromAnyShell } from '../installed.ts'
+import { setting } from '../options.ts'
 
 /** Connections to the listener of operations: a scraper, a person and other monitors. Partners never connect to it. */
 export const OPS_CONNECTIONS_MAX = 32
@@ -19,11 +20,10 @@ export type OpsPlace = { host: string; port: number }
 export type OpsOptions = { opsListen: OpsPlace | null; opsTokenFile?: string }
 
 export const opsListenOption = (): Option =>
-  new Option(
+  setting(
     '--ops-listen <address>',
     'a listener for /metrics, details of /readyz and /ops, such as 127.0.0.1:9090; plain HTTP; off for none',
   )
-    .env('TRANCHE_OPS_LISTEN')
     .argParser(placeOrOff)
     .default('off')
 
@@ -69,10 +69,10 @@ function pastedFor(cli: Cli): Pasted {
 // The operators' token: its form, and where it is required.
 
 export const opsTokenOption = (): Option =>
-  new Option(
+  setting(
     '--ops-token-file <file>',
     'anyone who sends this token may see /metrics, details of /readyz and /ops, at either listener',
-  ).env('TRANCHE_OPS_TOKEN_FILE')
+  )
 
 /** Throws usage for a file without a token, and for a listener that others can reach without one. */
 async function tokenOf(listener: { host: string } | null, file: string | undefined): Promise<string | null> {

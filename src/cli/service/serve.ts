@@ -1,6 +1,6 @@
 // serve: the partner API over an open database, and the scheduler beside it.
 
-import { Command, Option } from 'commander'
+import { Command, type Option } from 'commander'
 import { frozenProblem } from '../../core/frozen.ts'
 import { Problem } from '../../core/problem.ts'
 import { SECOND_MS } from '../../core/time.ts'
@@ -20,6 +20,7 @@ import {
   interval,
   intervalOrOff,
   priceFeedOption,
+  setting,
   type WebhookOptions,
   type Webhooks,
   webhooksOf,
@@ -75,21 +76,17 @@ export function serveCommand(cli: Cli): Command {
   return addWebhookOptions(new Command('serve'))
     .description('answer the partner API; with --tick-every also run the scheduler')
     .option('--no-create', 'refuse to start where there is no database at --db, instead of making one')
-    .addOption(new Option('--host <address>', 'where to listen').env('TRANCHE_HOST').default('127.0.0.1'))
+    .addOption(setting('--host <address>', 'where to listen').default('127.0.0.1'))
     .addOption(
-      new Option('--port <number>', '0 for any free one')
-        .env('TRANCHE_PORT')
-        .argParser(wholeNumber(0, 65_535))
-        .default(8080),
+      setting('--port <number>', '0 for any free one').argParser(wholeNumber(0, 65_535)).default(8080),
     )
     .addOption(
-      new Option('--tick-every <time>', 'tick this often, such as 60s; off leaves it to cron')
-        .env('TRANCHE_TICK_EVERY')
+      setting('--tick-every <time>', 'tick this often, such as 60s; off leaves it to cron')
         .argParser(intervalOrOff)
         .default('off'),
     )
-    .addOption(new Option('--tls-cert <file>', 'certificate chain (PEM)').env('TRANCHE_TLS_CERT'))
-    .addOption(new Option('--tls-key <file>', 'its private key (PEM)').env('TRANCHE_TLS_KEY'))
+    .addOption(setting('--tls-cert <file>', 'certificate chain (PEM)'))
+    .addOption(setting('--tls-key <file>', 'its private key (PEM)'))
     .option('--tls-self-signed', 'for a first try: TLS with a certificate made at this start')
     .addOption(priceFeedOption())
     .addOption(pingOption())
@@ -110,33 +107,25 @@ export function serveCommand(cli: Cli): Command {
       ),
     )
     .addOption(
-      new Option(
+      setting(
         '--sandbox-api <state>',
         'off hides the routes with which partners move their test environments',
       )
         .choices(['on', 'off'])
-        .env('TRANCHE_SANDBOX_API')
         .default('on'),
     )
     .addOption(
-      new Option('--log-format <format>', 'by default json unless on a terminal')
-        .choices(['json', 'pretty'])
-        .env('TRANCHE_LOG_FORMAT'),
+      setting('--log-format <format>', 'by default json unless on a terminal').choices(['json', 'pretty']),
     )
     .addOption(
-      new Option(
-        '--log-level <level>',
-        'the lowest level that is logged; debug adds calls to the ops endpoints',
-      )
+      setting('--log-level <level>', 'the lowest level that is logged; debug adds calls to the ops endpoints')
         .choices(['debug', 'info', 'warn', 'error'])
-        .env('TRANCHE_LOG_LEVEL')
         .default('info'),
     )
     .addOption(opsListenOption())
     .addOption(opsTokenOption())
     .addOption(
-      new Option('--drain-limit <time>', 'how long a stop waits for calls in flight')
-        .env('TRANCHE_DRAIN_LIMIT')
+      setting('--drain-limit <time>', 'how long a stop waits for calls in flight')
         .argParser(interval)
         .default(DRAIN_LIMIT_MS, `${DRAIN_LIMIT_MS / SECOND_MS}s`),
     )
@@ -159,11 +148,9 @@ function refuseSetting(error: unknown): never {
 
 const orNull = <T>(given: T | 'off'): T | null => (given === 'off' ? null : given)
 
-/** A limit for callers, also from the variable named like its option. */
+/** A limit for callers. */
 const limitOption = (flag: string, words: string): Option =>
-  new Option(`${flag} <number>`, words)
-    .env(`TRANCHE_${flag.slice(2).replaceAll('-', '_').toUpperCase()}`)
-    .argParser(wholeNumber(1, 1_000_000))
+  setting(`${flag} <number>`, words).argParser(wholeNumber(1, 1_000_000))
 
 type Parts = {
   log: Log
@@ -252,7 +239,10 @@ async function serve(cli: Cli, options: ServeOptions & Parts): Promise<void> {
         clearTimeout(startEnds)
         const counted = options.metrics.counting(store)
         const send = countedSend(options)
-        const desk = options.sandboxApi === 'on' ? await openDesk(cli, counted, { send, log }) : null
+        const { createSandboxDesk } = await import('./sandbox-desk.ts')
+        const { machine } = cli
+        const desk =
+          options.sandboxApi === 'on' ? createSandboxDesk({ store: counted, machine, send, log }) : null
         front.app = appOver(counted, desk)
         await options.ops.opened(store)
         supervisor.up(`answers at ${listeners.api.url}`)
@@ -280,15 +270,6 @@ const countedSend =
     metrics.noteDelivery(outcome.reason === null)
     return outcome
   }
-
-async function openDesk(
-  cli: Cli,
-  store: Store,
-  { send, log }: { send: SendWakeUp; log: Log },
-): Promise<OpenDesk> {
-  const { createSandboxDesk } = await import('./sandbox-desk.ts')
-  return createSandboxDesk({ store, machine: cli.machine, send, log })
-}
 
 type Running = ServeOptions &
   Parts & {

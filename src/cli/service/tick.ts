@@ -1,6 +1,6 @@
 // tick: one pass of the scheduler, for cron.
 
-import { Command, Option } from 'commander'
+import { Command } from 'commander'
 import { type Frozen, FrozenProblem, frozenFields, frozenProblem } from '../../core/frozen.ts'
 import { formatPrice, formatUsd, type Price, price } from '../../core/money.ts'
 import { BY_HAND, isFarOff, MARKET_PRICE_MS } from '../../core/price.ts'
@@ -36,7 +36,7 @@ type TickCommandOptions = WebhookOptions & {
 export function tickCommand(cli: Cli): Command {
   return addWebhookOptions(new Command('tick'))
     .description('run the scheduler once; for cron, silent unless on a terminal')
-    .addOption(new Option('--price <usd>', 'the price of this tick').argParser(positivePrice))
+    .option('--price <usd>', 'the price of this tick', positivePrice)
     .addOption(priceFeedOption())
     .option('--dry-run', 'say what would fire and why; store nothing')
     .addOption(pingOption())

@@ -32,7 +32,7 @@ export function backtestCommand(cli: Cli): Command {
     .option('--until <time>', 'only windows that have ended by then', instant)
     .option('--fee-bps <number>', 'what a venue charges on each purchase, in basis points', basisPoints, 0)
     .option('--spread-bps <number>', 'from bid to ask; a purchase pays half of it', basisPoints, 0)
-    .addOption(new Option('--chart <file>', 'also draw an SVG').argParser(chartFile))
+    .option('--chart <file>', 'also draw an SVG', chartFile)
     .action((file: string, options: Options) => run(cli, file, options))
 }
 
