@@ -121,16 +121,11 @@ async function showComparison(cli: Cli, store: Store, shown: Shown): Promise<voi
   if (json) await write(cli.streams.out, ']}\n')
   else if (!ok) print(cli, null, () => `\n${summary(shown)}`)
   const { corrections, unlistedRows } = comparison
+  const unlisted = `${counted(unlistedRows, 'row')} after the first ${grouped(UNKNOWN_MAX)} orders that are not known here`
   if (unlistedRows > 0)
-    note(
-      cli,
-      `Not listed: ${counted(unlistedRows, 'row')} after the first ${grouped(UNKNOWN_MAX)} orders that are not known here; the sums have them. Is it the right partner and month?`,
-    )
-  if (corrections.orders > 0)
-    note(
-      cli,
-      `Not compared: ${counted(corrections.orders, 'correction')} of orders recorded in earlier months (${amounts(corrections)}).`,
-    )
+    note(cli, `Not listed: ${unlisted}; the sums have them. Is it the right partner and month?`)
+  const earlier = `${counted(corrections.orders, 'correction')} of orders recorded in earlier months`
+  if (corrections.orders > 0) note(cli, `Not compared: ${earlier} (${amounts(corrections)}).`)
 }
 
 /** The findings as printed. The first of them are looked up in the whole ledger. */
@@ -144,9 +139,8 @@ async function* pagesOf(
   for (const found of comparison.findings()) {
     const isLookedUp = found.order !== '' && lookedUp < LOOKED_UP_MAX
     if (isLookedUp) lookedUp += 1
-    page.push(
-      findingJson(found, isLookedUp ? await explained(cli, store, { found, tenant, months }) : NOTHING),
-    )
+    const explanation = isLookedUp ? await explained(cli, store, { found, tenant, months }) : NOTHING
+    page.push(findingJson(found, explanation))
     if (page.length < ROWS_PER_PAGE) continue
     yield page
     page = []
@@ -320,14 +314,8 @@ function unknownOrder(cli: Cli, { found, tenant }: Asking): Explanation {
   const { theirs, order } = found
   const remark = 'not known here: ask the partner to send its confirmation again, or record it'
   if (theirs === null || theirs.usd <= 0n) return { remark, mend: null }
-  const whose = [
-    '--partner',
-    tenant.partnerSlug,
-    '--env',
-    tenant.environment,
-    '--plan',
-    theirs.plan ?? 'PLAN',
-  ]
+  const { partnerSlug: slug, environment } = tenant
+  const whose = ['--partner', slug, '--env', environment, '--plan', theirs.plan ?? 'PLAN']
   const what = ['--order', order, '--usd', usdOf(theirs.usd), '--btc', btcOf(theirs.btc)]
   const fee = theirs.fee === null ? [] : ['--fee', usdOf(theirs.fee)]
   const argv = ['tranche', 'trade', 'record', ...whose, ...what, ...fee, '--at', 'TIME', '--reason', 'WHY']

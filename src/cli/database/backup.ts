@@ -9,7 +9,6 @@ import { Problem, reasonInWords, unreadable } from '../../core/problem.ts'
 import { counted, visible } from '../../core/text.ts'
 import { formatInstant, type Instant, plus } from '../../core/time.ts'
 import { refuseFileName } from '../../store/address.ts'
-import type { Database } from '../../store/database.ts'
 import type { ResultStore } from '../../store/store.ts'
 import { nameTaken, refuseDevice } from '../../whole-file.ts'
 import { type Cli, databaseOf } from '../context.ts'
@@ -120,9 +119,11 @@ async function backUp(cli: Cli, place: string, { force = false, keep }: Options)
 async function makeCopy(cli: Cli, copy: string, replace: boolean): Promise<{ bytes: number | null }> {
   refuseFileName(copy)
   const database = await cli.database()
-  return database.asFile
-    ? database.asFile.backUp(copy, { replace })
-    : backUpServer(cli, database, { copy, replace })
+  if (database.asFile) return database.asFile.backUp(copy, { replace })
+  refuseDevice(copy)
+  if (!replace && existsSync(copy)) throw nameTaken(copy)
+  const to = await databaseOf(copy, cli.machine)
+  return copyWatched(cli, { from: database, to }, { seal: null, replace, kind: 'backup' })
 }
 
 /**
@@ -193,15 +194,4 @@ function removeOlder(
       return false
     }
   })
-}
-
-async function backUpServer(
-  cli: Cli,
-  database: Database,
-  { copy, replace }: { copy: string; replace: boolean },
-): Promise<{ bytes: number | null }> {
-  refuseDevice(copy)
-  if (!replace && existsSync(copy)) throw nameTaken(copy)
-  const to = await databaseOf(copy, cli.machine)
-  return copyWatched(cli, { from: database, to }, { seal: null, replace, kind: 'backup' })
 }

@@ -1,5 +1,6 @@
 // The steps of init, each of which knows whether it is done and how to do it, and the steps of --undo.
 
+import { spawnSync } from 'node:child_process'
 import {
   chmodSync,
   constants,
@@ -404,7 +405,7 @@ function unitSteps(): UndoStep[] {
     perform() {
       run('systemctl', ['daemon-reload'])
       // One that had failed would stay in its list. It complains of one that it does not know.
-      for (const name of present) runLoosely('systemctl', ['reset-failed', name])
+      for (const name of present) spawnSync('systemctl', ['reset-failed', name])
     },
   }
   const files = [
@@ -418,14 +419,6 @@ function unitSteps(): UndoStep[] {
     ...removed,
     ...(isRun && removed.length > 0 ? [forget] : []),
   ]
-}
-
-function runLoosely(file: string, argv: readonly string[]): void {
-  try {
-    run(file, argv)
-  } catch {
-    // There is nothing to do about it.
-  }
 }
 
 /** The table of the jobs, or only their lines where somebody has added others. */

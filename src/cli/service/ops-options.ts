@@ -5,7 +5,6 @@ import { InvalidArgumentError, type Option } from 'commander'
 import { Problem } from '../../core/problem.ts'
 import type { Ops } from '../../http/ops/endpoints.ts'
 import type { Metrics } from '../../http/ops/metrics.ts'
-import type { Pasted } from '../../http/ops/page.ts'
 import type { Log } from '../../log.ts'
 import { commandLine, onDatabase } from '../command.ts'
 import type { Cli } from '../context.ts'
@@ -47,23 +46,17 @@ export async function opsOf(
   const { createOps } = await import('../../http/ops/endpoints.ts')
   const token = await tokenOf(opsListen, opsTokenFile)
   const metrics = createMetrics()
+  // A page is read elsewhere than where serve was started, so its commands name the database, or find it by themselves.
+  const self = fromAnyShell(cli.globals().db, onDatabase)
   const ops = createOps({
     clock: cli.machine.clock,
     metrics,
     exposition: EXPOSITION_TYPE,
     token,
-    pasted: pastedFor(cli),
+    pasted: (words) => commandLine(self, words),
     onManyWrong: () => log.warn({}, 'somebody may be guessing the ops token: many wrong ones in a minute'),
   })
   return { ops, metrics }
-}
-
-/**
- * A page is read elsewhere than where serve was started, so its commands name the database, or find it by themselves.
- */
-function pastedFor(cli: Cli): Pasted {
-  const self = fromAnyShell(cli.globals().db, onDatabase)
-  return (words) => commandLine(self, words)
 }
 
 // The operators' token: its form, and where it is required.

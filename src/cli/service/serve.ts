@@ -219,8 +219,8 @@ async function serve(cli: Cli, options: ServeOptions & Parts): Promise<void> {
     () => log.info({ ...addressesOf(listeners), db }, 'opening the database'),
     OPENING_UNSAID_MS,
   )
-  const supervisor = serving.tellSupervisor(log)
-  const startEnds = setTimeout(() => supervisor.up('opening the database'), START_WAITS_MS).unref()
+  const tellUp = serving.tellSupervisor(log)
+  const startEnds = setTimeout(() => tellUp('opening the database'), START_WAITS_MS).unref()
 
   let isOpen = false
   let isStopping = false
@@ -228,8 +228,7 @@ async function serve(cli: Cli, options: ServeOptions & Parts): Promise<void> {
     isStopping = true
   })
   const openAndRun = async (): Promise<void> => {
-    const note = (message: string): void => log.info({}, message)
-    await serving.migrateAside(database, cli.globals().db, { stopped, note })
+    await serving.migrateAside(database, cli.globals().db, { stopped, log })
     if (isStopping) return
     const isNew = await database.isMissing()
     await cli.withStore(
@@ -245,7 +244,7 @@ async function serve(cli: Cli, options: ServeOptions & Parts): Promise<void> {
           options.sandboxApi === 'on' ? createSandboxDesk({ store: counted, machine, send, log }) : null
         front.app = appOver(counted, desk)
         await options.ops.opened(store)
-        supervisor.up(`answers at ${listeners.api.url}`)
+        tellUp(`answers at ${listeners.api.url}`)
         await run(cli, store, { ...options, send, desk, listeners, certificate, stopped, isNew, db })
       },
       { create: options.create, cacheKib: CACHE_KIB, checkpointsAside: true, saysMoved: true, runsOn: true },

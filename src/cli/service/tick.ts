@@ -126,12 +126,10 @@ async function warnOfPrice(cli: Cli, store: Store, given: Price): Promise<void> 
   const { price: newest, at } = await store.peekPass()
   const market = newest !== null && at - newest.at <= MARKET_PRICE_MS ? newest.price : null
   if (!isFarOff(given, market)) return
-  const than =
+  const odd =
     market === null ? 'a price that no market has had' : `far from the newest price, ${formatPrice(market)}`
-  warn(
-    cli,
-    `--price ${formatPrice(given)} is ${than}: what waits for a price goes by it. Is it the right one?`,
-  )
+  const what = `--price ${formatPrice(given)} is ${odd}`
+  warn(cli, `${what}: what waits for a price goes by it. Is it the right one?`)
 }
 
 function passInWords(json: ReturnType<typeof passJson>): string {
@@ -183,14 +181,10 @@ type PassOutcome = Passed & {
   durationMs: number
 }
 
-// Partners woken from a command: it sends what a pass announced, and warns of what cannot be sent.
-
-type Waking = { store: Store; webhooks: () => Promise<Webhooks> }
-
-/** Never throws: the executions are stored, and a poll finds them. */
+/** Wakes the partners from a command. Never throws: the executions are stored, and a poll finds them. */
 export const wake = (
   cli: Cli,
-  { store, webhooks }: Waking,
+  { store, webhooks }: { store: Store; webhooks: () => Promise<Webhooks> },
   pass: { passId: number; executionsCreated: number },
 ): Promise<Woken> =>
   wakePartners(pass, {
