@@ -10,22 +10,22 @@ import { type Instant, parseInstant, parseSpan, plus, SPAN_MAX_DAYS } from '../c
 import type { Guard } from '../webhook/address-guard.ts'
 import type { SendWakeUp } from '../webhook/wake-partners.ts'
 
-export function slug(text: string): string {
-  if (PARTNER_SLUG_PATTERN.test(text)) return text
-  throw new InvalidArgumentError(
-    `A slug is 2 to ${PARTNER_SLUG_MAX} lower-case letters, digits and hyphens, not starting with a hyphen.`,
-  )
-}
+/** A reader that takes a word as it is, or says what is wanted. */
+export const word =
+  (isFine: (text: string) => boolean, wanted: string) =>
+  (text: string): string => {
+    if (isFine(text)) return text
+    throw new InvalidArgumentError(wanted)
+  }
 
-export function month(text: string): string {
-  if (isMonth(text)) return text
-  throw new InvalidArgumentError('A month is written YYYY-MM, from 0001-01 to 9999-12.')
-}
+export const slug = word(
+  (text) => PARTNER_SLUG_PATTERN.test(text),
+  `A slug is 2 to ${PARTNER_SLUG_MAX} lower-case letters, digits and hyphens, not starting with a hyphen.`,
+)
 
-export function year(text: string): string {
-  if (isMonth(`${text}-01`)) return text
-  throw new InvalidArgumentError('A year is written YYYY, from 0001 to 9999.')
-}
+export const month = word(isMonth, 'A month is written YYYY-MM, from 0001-01 to 9999-12.')
+
+export const year = word((text) => isMonth(`${text}-01`), 'A year is written YYYY, from 0001 to 9999.')
 
 /** A date, which means its midnight in UTC, an RFC 3339 time, or a span such as 24h, which means that long ago. */
 export const time =
@@ -40,47 +40,44 @@ export const time =
   }
 
 /** Dollars with at most two places; kept as text until the command reads it as money. */
-export function dollars(text: string): string {
-  if (/^\d{1,10}(\.\d{1,2})?$/.test(text)) return text
-  throw new InvalidArgumentError('An amount is a decimal with at most two places, such as 5.00.')
-}
+export const dollars = word(
+  (text) => /^\d{1,10}(\.\d{1,2})?$/.test(text),
+  'An amount is a decimal with at most two places, such as 5.00.',
+)
 
-const amountOf = (form: RegExp, places: string) => (text: string) => {
-  if (form.test(text)) return text
-  throw new InvalidArgumentError(
-    `An amount is a decimal of at most ${places} places and not negative, such as 9.50.`,
-  )
-}
+const decimalOf = (places: string): string =>
+  `An amount is a decimal of at most ${places} places and not negative, such as 9.50.`
 
 /** Dollars or coins to the last decimal place that the ledger keeps; an operator's amount is never rounded. */
-export const amount = amountOf(/^\d{1,10}(\.\d{1,8})?$/, 'eight')
+export const amount = word((text) => /^\d{1,10}(\.\d{1,8})?$/.test(text), decimalOf('eight'))
 
 /** Dollars or coins as in a partner's own list: rounded like a confirmation. */
-export const partnersAmount = amountOf(/^\d{1,10}(\.\d{1,18})?$/, '18')
+export const partnersAmount = word((text) => /^\d{1,10}(\.\d{1,18})?$/.test(text), decimalOf('18'))
 
 /** A required --reason: one line of text. */
 export const reasonOption = (what: string) => optionalReason(what).makeOptionMandatory()
 
+const oneLine = word(
+  (text) => text !== '' && [...text].length <= REASON_MAX && !CONTROL.test(text),
+  `A reason is one line of 1 to ${REASON_MAX} characters.`,
+)
+
 export const optionalReason = (what: string) =>
-  new Option('--reason <text>', what).argParser((text: string): string => {
-    const reason = text.trim()
-    // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused
-    if (reason !== '' && [...reason].length <= REASON_MAX && !/[\u0000-\u001f\u007f]/.test(reason))
-      return reason
-    throw new InvalidArgumentError(`A reason is one line of 1 to ${REASON_MAX} characters.`)
-  })
+  new Option('--reason <text>', what).argParser((text: string) => oneLine(text.trim()))
+
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused
+const CONTROL = /[\u0000-\u001f\u007f]/
 
 /** An id that a partner gave to a user, a plan or an order: it is never trimmed, and may be a space. */
-export function partnersId(text: string): string {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused
-  if ([...text].length <= ID_MAX && !/[\u0000-\u001f\u007f]/.test(text)) return text
-  throw new InvalidArgumentError(`An id is at most ${ID_MAX} characters, none of them a control character.`)
-}
+export const partnersId = word(
+  (text) => [...text].length <= ID_MAX && !CONTROL.test(text),
+  `An id is at most ${ID_MAX} characters, none of them a control character.`,
+)
 
-export function positivePrice(text: string): string {
-  if (/^\d{1,8}(\.\d{1,8})?$/.test(text) && /[1-9]/.test(text)) return text
-  throw new InvalidArgumentError('A price is a positive decimal, such as 64250.50.')
-}
+export const positivePrice = word(
+  (text) => /^\d{1,8}(\.\d{1,8})?$/.test(text) && /[1-9]/.test(text),
+  'A price is a positive decimal, such as 64250.50.',
+)
 
 export const wholeNumber =
   (min: number, max: number) =>
@@ -172,16 +169,13 @@ export function refuseEmptyVariables(env: NodeJS.ProcessEnv): void {
 export const serviceOption = () =>
   setting('--url <url>', 'the service')
     .default('http://127.0.0.1:8080')
-    .argParser((text: string) =>
-      httpUrl(text, 'the address of the service, such as http://127.0.0.1:8080').replace(/\/+$/, ''),
-    )
+    .argParser((text: string) => serviceUrl(text).replace(/\/+$/, ''))
 
-/** An http or https address, as it was typed; for any other, `wanted` says what it should be. */
-export function httpUrl(text: string, wanted: string): string {
-  const url = URL.parse(text)
-  if (url && (url.protocol === 'http:' || url.protocol === 'https:')) return text
-  throw new InvalidArgumentError(`Give ${wanted}.`)
-}
+/** An http or https address, as it was typed. */
+export const httpUrl = (wanted: string) =>
+  word((text) => /^https?:$/.test(URL.parse(text)?.protocol ?? ''), `Give ${wanted}.`)
+
+const serviceUrl = httpUrl('the address of the service, such as http://127.0.0.1:8080')
 
 // Options of commands that send webhooks: the addresses that they may reach, the authorities that they trust, and the
 // names of their headers.
@@ -213,10 +207,10 @@ function cidrs(text: string, others: string[]): string[] {
   throw new InvalidArgumentError('Give a range such as 10.0.0.0/8.')
 }
 
-function headerPrefix(text: string): string {
-  if (/^[A-Za-z][A-Za-z0-9-]{0,48}[A-Za-z0-9]$/.test(text)) return text
-  throw new InvalidArgumentError('Give letters, digits and hyphens, such as X-Service.')
-}
+const headerPrefix = word(
+  (text) => /^[A-Za-z][A-Za-z0-9-]{0,48}[A-Za-z0-9]$/.test(text),
+  'Give letters, digits and hyphens, such as X-Service.',
+)
 
 export type Webhooks = { guard: Guard; send: SendWakeUp }
 
@@ -233,10 +227,7 @@ export async function lazyWebhooks(options: WebhookOptions): Promise<() => Promi
   }
 }
 
-export async function webhooksOf(
-  options: WebhookOptions,
-  { namesAddresses = false }: { namesAddresses?: boolean } = {},
-): Promise<Webhooks> {
+export async function webhooksOf(options: WebhookOptions, namesAddresses = false): Promise<Webhooks> {
   const { createGuard, parseCidr } = await import('../webhook/address-guard.ts')
   const { createSend } = await import('../webhook/send.ts')
   try {

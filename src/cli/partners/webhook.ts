@@ -82,9 +82,7 @@ export function webhookCommand(cli: Cli): Command {
   webhook
     .command('listen')
     .description('forward wake-ups to a receiver that the service cannot reach, such as one on a laptop')
-    .requiredOption('--forward-to <url>', 'the receiver', (text: string) =>
-      httpUrl(text, 'the address of the receiver, such as http://localhost:9000'),
-    )
+    .requiredOption('--forward-to <url>', 'the receiver', RECEIVER)
     .requiredOption('--key-file <file>', 'a file with an API key of the partner')
     .addOption(serviceOption())
     .option('--secret-file <file>', 'sign with the secret in this file')
@@ -99,6 +97,8 @@ export function webhookCommand(cli: Cli): Command {
 
   return webhook
 }
+
+const RECEIVER = httpUrl('the address of the receiver, such as http://localhost:9000')
 
 /** The number shown to a person; --json has the whole record. */
 const DELIVERIES_SHOWN = 10
@@ -140,7 +140,7 @@ async function test(
   await cli.withStore(async (store) => {
     const tenant = await tenantNamed(store, partnerSlug, options.env)
     const webhook = existing(tenant, await store.findWebhook(tenant))
-    const { send } = await webhooksOf(options, { namesAddresses: true })
+    const { send } = await webhooksOf(options, true)
     // Not recorded: the reason may name an internal address, and partners read the record.
     const attempt = await send({ ...testOf(tenant), webhook })
     const json = {

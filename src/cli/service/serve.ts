@@ -300,8 +300,18 @@ async function run(cli: Cli, store: Store, options: Running): Promise<void> {
   if (frozen && (options.tickEvery === null || frozen.kind === 'moved'))
     log.warn({ db: where.db }, frozenProblem(frozen).message)
   const signal = await options.stopped
-  await drain({ listeners, scheduler, desk, log, signal, limitMs: options.drainLimit })
+  const { drainLimit: limitMs } = options
+  log.info({ signal }, 'stopping: finishing what is in flight')
+  const drained = Promise.all([listeners.close(), scheduler?.stop(), desk?.stop()])
+  const inTime = await Promise.race([drained.then(() => true), after(limitMs).then(() => false)])
+  if (!inTime) log.warn({ waited_ms: limitMs }, 'stopped with calls still in flight')
+  log.info({}, 'stopped')
 }
+
+/** How long a stop waits for running calls. */
+const DRAIN_LIMIT_MS = 30_000
+
+const after = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms).unref())
 
 const MADE = 'there was no database here, so a new one was made'
 const NO_PARTNER =
@@ -342,27 +352,3 @@ function descriptorsMax(): number {
   const soft = Number(userLimits?.open_files?.soft)
   return Number.isFinite(soft) ? soft : Number.POSITIVE_INFINITY
 }
-
-// How serve stops: running calls are finished, for a while.
-
-/** How long a stop waits for running calls. */
-const DRAIN_LIMIT_MS = 30_000
-
-type Stopping = {
-  listeners: Listeners
-  scheduler: { stop: () => Promise<void> } | null
-  desk: Pick<OpenDesk, 'stop'> | null
-  log: Log
-  signal: string
-  limitMs: number
-}
-
-async function drain({ listeners, scheduler, desk, log, signal, limitMs }: Stopping): Promise<void> {
-  log.info({ signal }, 'stopping: finishing what is in flight')
-  const drained = Promise.all([listeners.close(), scheduler?.stop(), desk?.stop()])
-  const inTime = await Promise.race([drained.then(() => true), after(limitMs).then(() => false)])
-  if (!inTime) log.warn({ waited_ms: limitMs }, 'stopped with calls still in flight')
-  log.info({}, 'stopped')
-}
-
-const after = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms).unref())

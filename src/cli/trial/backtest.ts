@@ -8,7 +8,7 @@ import { FREQUENCIES, type Frequency, type Layout } from '../../core/window.ts'
 import type { History } from '../../engine/backtest.ts'
 import type { BacktestReport, Summary, Year } from '../../engine/backtest-savings.ts'
 import type { Cli } from '../context.ts'
-import { time, wholeNumber } from '../options.ts'
+import { time, wholeNumber, word } from '../options.ts'
 import { type Column, createProgress, note, print, renderTable, wrapped } from '../terminal.ts'
 
 type Options = {
@@ -48,10 +48,7 @@ function basisPoints(text: string): number {
 }
 
 /** A chart cannot go to stdout, which has the report. */
-function chartFile(text: string): string {
-  if (text !== '-') return text
-  throw new InvalidArgumentError('A chart goes into a file.')
-}
+const chartFile = word((text) => text !== '-', 'A chart goes into a file.')
 
 async function run(cli: Cli, file: string, options: Options): Promise<void> {
   const { frequency, tranches, since, until, feeBps, spreadBps, chart } = options
