@@ -286,6 +286,10 @@ export async function ask<T>(cli: Cli, question: string, read: (answer: string) 
   }
 }
 
+/** Undefined for an empty answer. Throws as above. */
+export const askOptional = <T>(cli: Cli, question: string, read: (answer: string) => T) =>
+  ask(cli, question, (answer) => (answer === '' ? undefined : read(answer)))
+
 /** Asks on a terminal only. Throws usage unless the answer is yes, and Interrupted when Ctrl-C is pressed. */
 export async function confirmOnTerminal(cli: Cli, question: string): Promise<void> {
   if (!mayAsk(cli)) return

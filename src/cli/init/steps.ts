@@ -315,7 +315,7 @@ function statusOf(place: Place): Status | null {
 
 // The settings of all jobs: which of them init writes into tranche.env, which lines it leaves, and who may read it.
 
-type Settings = { priceFeed?: string; ping?: URL }
+type Settings = { priceFeed?: string | undefined; ping?: URL | undefined }
 
 function settingsStep(place: Place, settings: Settings): Step {
   const file = place.settings

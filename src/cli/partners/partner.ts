@@ -21,7 +21,7 @@ import { auditEntry, partnerNamed } from '../command.ts'
 import type { Cli } from '../context.ts'
 import { dollars, month, slug } from '../options.ts'
 import {
-  ask,
+  askOptional,
   type Column,
   confirmOnTerminal,
   mayAsk,
@@ -174,7 +174,8 @@ const lastMonth = (text: string): string => (text === NO_END ? text : month(text
 
 async function disable(cli: Cli, partnerSlug: string, given: string | undefined): Promise<void> {
   await confirmOnTerminal(cli, `Disable ${partnerSlug}? Its calls are refused and its plans stop firing.`)
-  const said = given ?? (mayAsk(cli) ? await askLastMinimum(cli, partnerSlug) : undefined)
+  const question = `Which is the last month, YYYY-MM, in which ${partnerSlug} owes its monthly minimum? [no change]`
+  const said = given ?? (mayAsk(cli) ? await askOptional(cli, question, lastMonth) : undefined)
   const lastMinimum = said === NO_END ? null : said
   await change(cli, partnerSlug, {
     verb: 'disable',
@@ -186,14 +187,6 @@ async function disable(cli: Cli, partnerSlug: string, given: string | undefined)
     },
   })
 }
-
-/** Undefined for an empty answer: nothing changes then. */
-const askLastMinimum = (cli: Cli, partnerSlug: string): Promise<string | undefined> =>
-  ask(
-    cli,
-    `Which is the last month, YYYY-MM, in which ${partnerSlug} owes its monthly minimum? [no change]`,
-    (answer) => (answer === '' ? undefined : lastMonth(answer)),
-  )
 
 /** Billing does not end with the calls, which would otherwise be a surprise. */
 async function minimumWords(store: Store, { partnerSlug, status }: Partner): Promise<string | null> {
