@@ -289,9 +289,7 @@ export function unknownVariables(program: Command, env: NodeJS.ProcessEnv): stri
 
 // A walk over the command tree.
 
-/**
- * Visits a command and all its subcommands; the path of the given one is empty, and that of `key create` has two words.
- */
+/** Visits a command and all its subcommands. The path of the given one is empty; `key create` has two words. */
 export function everyCommand(
   command: Command,
   visit: (command: Command, path: readonly string[]) => void,

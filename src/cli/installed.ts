@@ -78,10 +78,7 @@ export function fromAnyShell(db: string, onDatabase: (program: string, db: strin
   return onDatabase('tranche', inFull(db))
 }
 
-/**
- * The URL of the service that systemd starts at boot, if it uses this database. Null where there is none, or where its
- * settings may not be read.
- */
+/** The URL of the service that systemd starts at boot, if it uses this database and its settings may be read. */
 export function serviceBooted(db: string): string | null {
   if (!existsSync('/run/systemd/system') || !existsSync(`${UNITS}/multi-user.target.wants/tranche.service`))
     return null

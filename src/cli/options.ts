@@ -214,10 +214,7 @@ const headerPrefix = word(
 
 export type Webhooks = { guard: Guard; send: SendWakeUp }
 
-/**
- * The webhook sender, loaded at its first use: a pass without wake-ups does not need it. Options that could be wrong
- * are read at once, so that a mistake stops the command before it has done anything.
- */
+/** Loaded at its first use, but options that could be wrong are read at once, before the command does anything. */
 export async function lazyWebhooks(options: WebhookOptions): Promise<() => Promise<Webhooks>> {
   const flagged = options.webhookAllowCidr.length > 0 || options.webhookCa !== undefined
   let loaded = flagged ? await webhooksOf(options) : null

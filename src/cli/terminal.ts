@@ -61,10 +61,7 @@ export async function* pagesOf<R>({ read, cursor, after = null, limit }: Listing
 /** `none` says on stderr that there are no rows. */
 type Shape<R, J> = { json: (row: R) => J; columns: Column<J>[]; none: string }
 
-/**
- * Prints a listing, row by row as it is read: one JSON array, or a table whose columns may widen from one page to the
- * next.
- */
+/** Prints a listing as it is read: one JSON array, or a table whose columns may widen from page to page. */
 export const printList = <R, J extends object>(cli: Cli, listing: Listing<R> & Shape<R, J>): Promise<void> =>
   printPages(cli, pagesOf(listing), listing)
 
@@ -164,6 +161,10 @@ export function renderFields(fields: Fields): string {
     .map(([name, value]) => `${name.padEnd(width)}  ${valueText(value)}`)
     .join('\n')
 }
+
+/** A table under something else; nothing without rows. */
+export const tableBelow = async <T>(columns: Column<T>[], rows: T[]): Promise<string> =>
+  rows.length === 0 ? '' : `\n\n${await renderTable(columns, rows)}`
 
 // Colours.
 

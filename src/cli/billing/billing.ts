@@ -7,7 +7,7 @@ import type { Environment } from '../../core/partner.ts'
 import { Problem } from '../../core/problem.ts'
 import { monthOf } from '../../core/time.ts'
 import type { Store } from '../../store/store.ts'
-import { partnerNamed } from '../command.ts'
+import { filterOf, partnerNamed } from '../command.ts'
 import type { Cli } from '../context.ts'
 import { dollars, environmentOption, reasonOption, slug } from '../options.ts'
 import type { AgainstOptions } from './against.ts'
@@ -321,8 +321,7 @@ const scoped = (command: Command): Command =>
 
 /** The tenants and months that a command line names. The present month is that of the environment in question. */
 async function resolved(cli: Cli, store: Store, scope: Scope) {
-  if (scope.partner !== undefined) await partnerNamed(store, scope.partner)
-  const filter = { slug: scope.partner ?? null, environment: scope.env }
+  const filter = await filterOf(store, scope)
   const months = await monthsOf(scope, async () => monthOf(await timeFor(store, filter)))
   await warnOfSandboxes(cli, store, { filter, months })
   return { filter, months, isYear: scope.yearToDate === true || scope.year !== undefined }

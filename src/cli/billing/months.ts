@@ -91,10 +91,7 @@ export async function timeFor(store: Store, { slug, environment }: TenantFilter)
 /** Naming more of them would add nothing. */
 const SANDBOXES_NAMED = 5
 
-/**
- * Warns of sandboxes that are ahead in a report of all test environments. The report uses real time, so for a month
- * that is not over by it, later records of a sandbox are missing.
- */
+/** Warns of sandboxes that are ahead: a report of all test environments goes by the real time, and lacks the rest. */
 export async function warnOfSandboxes(cli: Cli, store: Store, { filter, months }: Months): Promise<void> {
   if (filter.slug !== null || filter.environment === 'live') return
   const { now: real } = await store.readClock()

@@ -71,9 +71,7 @@ const tax = z.union(
 )
 const customer = party.extend({ tax: tax.optional(), reference: line.optional(), note: line.optional() })
 
-/**
- * An account as hledger reads it: two spaces or a semicolon would end it, and a bracket in front would make it virtual.
- */
+/** As hledger reads it: two spaces or a semicolon would end it, a bracket in front would make it virtual. */
 const account = line.refine(
   (text) => /^[^\s;()[\]{}"*!]([^;{}\t]|\{partner\})*$/.test(text) && !/\s{2}|\s$/.test(text),
   'must be the name of an account, such as assets:receivable:{partner}',

@@ -60,10 +60,7 @@ export function backupCommand(cli: Cli): Command {
 /** Without --keep, a backup is made by a person, who has promised no further ones. */
 const isJob = ({ keep }: Options): boolean => keep !== undefined
 
-/**
- * Records a backup made without --keep, if it is in the job's folder: it then counts as the job's newest, which a
- * finding had asked for.
- */
+/** A backup without --keep counts as the job's newest where it is in the job's folder: a finding had asked for it. */
 async function rememberMade(cli: Cli, file: string, options: Options): Promise<void> {
   const made = resolve(file)
   const folder = dirname(made)
@@ -84,10 +81,7 @@ function rememberFailed(cli: Cli, place: string, reason: string): Promise<void> 
   return remember(cli, async () => true, { ok: false, message, backups: { folder, newest: null } })
 }
 
-/**
- * Records the result for `status` and the metrics, as a daily check does. A backup whose result cannot be recorded is
- * still valid.
- */
+/** For `status` and the metrics. A backup whose result cannot be recorded is still valid. */
 async function remember(
   cli: Cli,
   isOfJob: (store: ResultStore) => Promise<boolean>,

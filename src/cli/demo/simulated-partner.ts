@@ -188,10 +188,7 @@ const VOLATILITY_PER_YEAR = 0.5
 const WANDER = 0.4
 const WANDER_HALF_LIFE_MINUTES = 36 * 60
 
-/**
- * One price a minute: a geometric random walk whose volatility wanders around a mean. A pure function of the seed.
- * Floats are fine here: this is where the price comes from, and it leaves as exact cents.
- */
+/** A price a minute: a geometric random walk whose volatility wanders around a mean. Floats that end as cents. */
 export function syntheticPath(seed: number, minutes: number): Price[] {
   const chance = createChance(seed, 'prices')
   const usual = VOLATILITY_PER_YEAR / Math.sqrt(MINUTES_PER_YEAR)

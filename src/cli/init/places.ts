@@ -60,10 +60,7 @@ export function placeFor(db: string | null): Place {
   return place
 }
 
-/**
- * Throws bad_file when the folder belongs to another user and is closed, as the service's folder is to other users of
- * the machine.
- */
+/** Throws bad_file for a folder of another user that is closed, as that of the service is. */
 function refuseClosedFolder({ folder, backups }: Place): void {
   try {
     lstatSync(backups)

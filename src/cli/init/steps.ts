@@ -191,10 +191,7 @@ function jobSteps(place: Place, scheduler: Scheduler, start: boolean): Step[] {
   ]
 }
 
-/**
- * What keeps a nightly job from running shows now. From its first result on another one is due, so one that is never
- * started is found like one that has stopped.
- */
+/** What keeps a nightly job from running shows now, and from its first result on, the next one is missed. */
 function firstRunStep(place: Place): Step {
   const jobs = [['check', '--daily'] as const, ['backup', place.backups, '--keep', '14'] as const]
   const due = () => {
@@ -281,10 +278,7 @@ type Status = {
   jobs: { job: string }[]
 }
 
-/**
- * What the settings name, if it is a file where the place has a server, or the reverse. Of two addresses nobody can
- * tell from outside whether they are one database.
- */
+/** The database in the settings, if it is a file where the place has a server, or the reverse. */
 function formerDatabase(place: Place): string | null {
   const named = readSetting(place, 'TRANCHE_DB')
   return named !== undefined && isServer(named) !== isServer(place.database) ? named : null

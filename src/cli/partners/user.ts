@@ -17,7 +17,7 @@ import {
   printFields,
   printList,
   renderFields,
-  renderTable,
+  tableBelow,
   warn,
   YES,
 } from '../terminal.ts'
@@ -101,9 +101,8 @@ async function show(cli: Cli, found: UserRecord): Promise<void> {
   const user = json(found)
   const consents = found.consents.map(consentJson)
   const plans = found.plans.map(planJson)
-  const tables = [await renderTable(CONSENT_COLUMNS, consents)]
-  if (plans.length > 0) tables.push(await renderTable(PLAN_COLUMNS, plans))
-  print(cli, { ...user, consents, plans }, () => [renderFields(user), ...tables].join('\n\n'))
+  const tables = (await tableBelow(CONSENT_COLUMNS, consents)) + (await tableBelow(PLAN_COLUMNS, plans))
+  print(cli, { ...user, consents, plans }, () => renderFields(user) + tables)
 }
 
 const consentJson = (consent: Consent) => ({

@@ -25,7 +25,7 @@ import {
   waitsInWords,
   webhooksOf,
 } from '../options.ts'
-import { type Column, print, printFields, renderFields, renderTable } from '../terminal.ts'
+import { type Column, print, printFields, renderFields, tableBelow } from '../terminal.ts'
 import type { ListenOptions } from './webhook-listen.ts'
 
 export function webhookCommand(cli: Cli): Command {
@@ -41,8 +41,7 @@ export function webhookCommand(cli: Cli): Command {
         const tenant = await tenantNamed(store, partnerSlug, env)
         const webhook = webhookJson(tenant, await store.findWebhook(tenant))
         const deliveries = (await store.listDeliveries(tenant)).map(deliveryJson)
-        const newest = deliveries.slice(0, DELIVERIES_SHOWN)
-        const table = newest.length === 0 ? '' : `\n\n${await renderTable(DELIVERY_COLUMNS, newest)}`
+        const table = await tableBelow(DELIVERY_COLUMNS, deliveries.slice(0, DELIVERIES_SHOWN))
         print(cli, { ...webhook, deliveries }, () => `${renderFields(webhook)}${table}`)
       }),
     )

@@ -43,7 +43,7 @@ import type {
   Store,
   TenantFilter,
 } from '../../store/store.ts'
-import { auditEntry, commandLine, partnerNamed, tenantJson, tenantNamed } from '../command.ts'
+import { auditEntry, commandLine, filterOf, tenantJson, tenantNamed } from '../command.ts'
 import type { Cli } from '../context.ts'
 import {
   environmentOption,
@@ -63,14 +63,14 @@ import {
   printList,
   printPages,
   renderFields,
-  renderTable,
+  tableBelow,
   warn,
 } from '../terminal.ts'
 
 type ListOptions = {
   partner?: string
   env?: Environment
-  status?: ExecutionStatus
+  status?: ExecutionStatus | null
   since?: Instant
   limit?: number
   stuck?: boolean
@@ -102,18 +102,11 @@ export function executionCommand(cli: Cli): Command {
         "that have this order of the partner's, as a trade, a further purchase or a late fill",
       ).conflicts(['stuck', 'status', 'since', 'limit']),
     )
-    .action(({ partner, env, status, since, limit, stuck, order }: ListOptions) =>
+    .action(({ status = null, since, limit, stuck = false, order, ...given }: ListOptions) =>
       cli.withStore(async (store) => {
-        if (partner !== undefined) await partnerNamed(store, partner)
-        if (order !== undefined)
-          return listOfOrder(cli, store, { slug: partner ?? null, environment: env ?? null }, order)
-        const filter = {
-          slug: partner ?? null,
-          environment: env ?? null,
-          status: status ?? null,
-          stuck: stuck ?? false,
-          since,
-        }
+        const tenants = await filterOf(store, given)
+        if (order !== undefined) return listOfOrder(cli, store, tenants, order)
+        const filter = { ...tenants, status, stuck, since }
         await printList(cli, {
           read: (page) => store.listExecutions(filter, page),
           cursor: (row) => row.executionId,
@@ -164,8 +157,8 @@ async function showExecution(cli: Cli, record: ExecutionRecord): Promise<void> {
   const { trade, adjustments, late_fills, ...rest } = json
   const ofTrade = Object.entries(trade ?? {}).map(([name, value]) => [`trade_${name}`, value])
   const fields = renderFields({ ...rest, ...Object.fromEntries(ofTrade) })
-  const corrected = await tableOf(ADJUSTMENT_COLUMNS, adjustments)
-  const late = await tableOf(KEPT_COLUMNS, late_fills)
+  const corrected = await tableBelow(ADJUSTMENT_COLUMNS, adjustments)
+  const late = await tableBelow(KEPT_COLUMNS, late_fills)
   print(cli, json, () => fields + corrected + late)
 }
 
@@ -177,9 +170,6 @@ async function listOfOrder(cli: Cli, store: Store, filter: TenantFilter, order: 
     none: 'No execution with this order.',
   })
 }
-
-const tableOf = async <T>(columns: Column<T>[], rows: T[]): Promise<string> =>
-  rows.length === 0 ? '' : `\n\n${await renderTable(columns, rows)}`
 
 const COLUMNS: Column<ReturnType<typeof executionJson>>[] = [
   { title: 'EXECUTION', of: (row) => row.execution_id },

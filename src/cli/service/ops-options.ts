@@ -102,10 +102,7 @@ const BEFORE_REPEATING_MIN = 16
 /** So few repetitions happen by chance. */
 const REPEATED_BY_CHANCE = 3
 
-/**
- * Only the token itself stops somebody who guesses: a right one is accepted after any number of wrong ones. This finds
- * what people type to reach a length, not every word that they may choose.
- */
+/** A right token is accepted after any number of wrong ones. Finds what people type to reach a length. */
 function isEasilyGuessed(token: string): boolean {
   const repeats = (after: number): boolean =>
     token.length - after > REPEATED_BY_CHANCE && token.startsWith(token.slice(after))

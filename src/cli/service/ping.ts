@@ -20,10 +20,7 @@ export function pingUrl(text: string): URL {
   throw new InvalidArgumentError('Give an http or https address.')
 }
 
-/**
- * Reports the result of a job to the monitor: null for success, else the reason. Never throws, and takes at most five
- * seconds.
- */
+/** Reports a job to the monitor: null for success, else the reason. Never throws, and takes five seconds at most. */
 export type Ping = (failure: string | null) => Promise<void>
 
 /** `warn` is called when a call fails, with only the host of the address: the rest would let others call it. */

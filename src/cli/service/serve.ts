@@ -41,10 +41,7 @@ import type { Listeners } from './serving.ts'
 
 /** How long an opening may take before it is logged. */
 const OPENING_UNSAID_MS = 2_000
-/**
- * How long a start waits for the database. Most failures happen within this time; a migration may take minutes, and
- * every call is answered meanwhile.
- */
+/** Most failures of a start happen within this time; a migration may take minutes, and calls are answered meanwhile. */
 const START_WAITS_MS = 10_000
 /** The store's cache of a file: calls touch few pages each, and the system caches the others. */
 const CACHE_KIB = 8_192

@@ -137,10 +137,7 @@ export function startScheduler(options: SchedulerOptions, everyMs: number): { st
     if (!stopping) timer = setTimeout(next, Math.max(0, everyMs - (performance.now() - started)))
   }
 
-  /**
-   * Wakes the partners and logs the tick. The lock of the pass is released by now, so a slow receiver does not delay
-   * the next pass.
-   */
+  /** The lock of the pass is released by now, so a slow receiver does not delay the next pass. */
   async function finish({ report, frozen }: Passed, durationMs: number): Promise<void> {
     const warn = (message: string, fields: object): void => log.warn(fields, message)
     const woken = report && (await wakePartners(report, { store, send: async () => send, warn }))
@@ -194,10 +191,7 @@ async function isBehind(database: Database): Promise<boolean> {
 
 // Settings for V8's collection of the garbage of calls.
 
-/**
- * Only a service sets these, and while it runs: as options of the executable, they would make every start lose the code
- * that Node has compiled in advance.
- */
+/** Set while a service runs: as options of the executable they would cost every start its compiled code. */
 export function keepHeapSmall(): void {
   // V8 allocates objects that often survive its nursery as old ones: here, pieces of calls that wait for their turn or
   // their commit. Once dead, each of them would keep its whole call in memory until the next full collection.

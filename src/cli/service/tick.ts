@@ -23,7 +23,7 @@ import {
   type WebhookOptions,
   type Webhooks,
 } from '../options.ts'
-import { type Column, print, renderTable, warn } from '../terminal.ts'
+import { type Column, print, tableBelow, warn } from '../terminal.ts'
 import { createPing, pingOption } from './ping.ts'
 
 type TickCommandOptions = WebhookOptions & {
@@ -93,10 +93,7 @@ async function tick(cli: Cli, store: Store, options: TickCommandOptions): Promis
 /** `report` is null when another pass was running, or the database is frozen. */
 export type Passed = { report: PassReport | null; frozen: Frozen | null }
 
-/**
- * A frozen database fails no job: cron would mail that every minute, for days. Throws database_moved: whoever still
- * uses that one should hear of it.
- */
+/** A frozen database fails no job: cron would mail that every minute. A moved one does: throws database_moved. */
 export async function passUnlessFrozen(options: PassOptions): Promise<Passed> {
   const { runPass } = await import('../../engine/pass.ts')
   try {
@@ -204,9 +201,9 @@ async function showRehearsal(cli: Cli, rehearsal: Rehearsal): Promise<void> {
     dry_run: true,
     would_fire: rehearsal.fired.map((fired) => firedJson(fired, rehearsal.leadMs)),
   }
-  const table = await renderTable(PREVIEW_COLUMNS, json.would_fire)
+  const table = await tableBelow(PREVIEW_COLUMNS, json.would_fire)
   const head = `${json.would_fire.length} would fire of ${counted(json.plans_evaluated, 'plan')} looked at, price ${json.price_usd ?? 'not live'}.`
-  print(cli, json, () => (json.would_fire.length === 0 ? head : `${head}\n\n${table}`))
+  print(cli, json, () => head + table)
 }
 
 /** A tranche and everything that led to it. */

@@ -114,10 +114,7 @@ function inWords(reports: readonly BacktestReport[]): string {
 
 const NAME_MAX = 60
 
-/**
- * The name without its folders, because charts are passed on. A character that XML cannot express becomes a replacement
- * character.
- */
+/** Without its folders, because charts are passed on, and without characters that XML cannot express. */
 function fileName(file: string): string {
   const name = (file.split(/[\\/]/).at(-1) ?? file).toWellFormed().replace(/[\p{Cc}\ufffe\uffff]/gu, '\uFFFD')
   return name.length > NAME_MAX ? `${name.slice(0, NAME_MAX)}\u2026` : name
@@ -174,9 +171,7 @@ function signed(value: number, places: number): string {
 
 type Way = { name: string; summary: Summary; isScaled: boolean }
 
-/**
- * A lump varies ten times as much: its mean is on the axis, but its interval would squeeze all others into one point.
- */
+/** A lump varies ten times as much: on the axis, its interval would squeeze all others into one point. */
 function waysOf({ baselines: { clock, dca, lump }, frequency, ...policy }: BacktestReport): Way[] {
   const way = (name: string, summary: Summary, isScaled = true): Way => ({ name, summary, isScaled })
   const ways = [way('with live prices', policy), way('by the clock, no prices', clock)]
