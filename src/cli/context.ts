@@ -31,7 +31,6 @@ export type Cli = {
   self: () => string
   /** Warnings, gathered for --json. */
   warnings: string[]
-  /** Sets the exit code. */
   exitWith(code: number): void
   /** Ends the process in a second, if abandoned work still keeps it alive then. */
   endSoon(): void

@@ -215,7 +215,6 @@ export function addInGroups(program: Command, commands: readonly Command[]): voi
   program.helpCommand('help [command]', 'show the help of a command')
 }
 
-/** Adds examples and exit codes to the help of every command. */
 export function addExamples(program: Command): void {
   everyCommand(program, (command, path) => {
     // Made only when it is asked for, so that a normal start takes no time for it.

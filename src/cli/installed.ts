@@ -23,7 +23,6 @@ export type Installed = {
 /** The settings and the user of a service that root installs with init. */
 export const SERVICE = { settings: INSTALLED.settings, user: 'tranche' }
 
-/** The folder of its units. */
 export const UNITS = '/etc/systemd/system'
 
 /** Commands that open no database, or name it themselves. */

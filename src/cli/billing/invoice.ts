@@ -70,7 +70,6 @@ export async function writeInvoice(cli: Cli, store: Store, options: InvoiceOptio
   await writeOne(cli, options, await drawOne(cli, store, { slug: partner, month, settings }))
 }
 
-/** An invoice or a credit note, by its number. */
 async function writeNumbered(
   cli: Cli,
   store: Store,
@@ -150,7 +149,6 @@ async function drawOne(cli: Cli, store: Store, { slug, month, settings }: Asked)
   return drawn
 }
 
-/** An invoice ready for printing. */
 async function drawUp(
   store: Store,
   period: Covered,

@@ -12,7 +12,6 @@ import { readInput } from '../input-file.ts'
 
 const LINE_MAX = 200
 const LINES_MAX = 20
-/** Payment within two years. */
 const DUE_DAYS_MAX = 730
 
 const line = z
@@ -97,7 +96,6 @@ const settings = z.strictObject({
   accounts: accounts.optional(),
 })
 
-/** A valid settings file. */
 export type Settings = {
   /** The sender and the recipient of a month's invoice. Throws bad_file where the month has none. */
   parties: (of: { month: string; slug: string }) => Parties

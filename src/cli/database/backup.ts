@@ -95,7 +95,6 @@ async function remember(
   await unlessMoved(cli, 'backup', noted)
 }
 
-/** Returns the name of the new backup. */
 async function backUp(cli: Cli, place: string, { force = false, keep }: Options): Promise<string> {
   const folder = folderIn(place, keep !== undefined)
   const { file, bytes } =

@@ -108,7 +108,6 @@ async function takeBack(cli: Cli, { from, to, seal, yes = false }: Options): Pro
 
 // A copy that a person watches: with a bar on a terminal, and with errors that name the side they come from.
 
-/** Copies with a bar on a terminal. */
 export async function copyWatched(
   cli: Cli,
   { from, to }: Ends,

@@ -186,7 +186,6 @@ function titled<T>(title: string, all: readonly T[], words: (one: T) => string):
 
 type NextStep = { command: string; why: string }
 
-/** The steps in their order. */
 function stepsFrom(cli: Cli, database: Database, old: Replaced): NextStep[] {
   const step = (why: string, ...words: string[]) => ({
     command: commandLine(cli.self(), ['tranche', ...words]),

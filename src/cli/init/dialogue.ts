@@ -24,15 +24,16 @@ import {
 } from '../terminal.ts'
 import type { Step, Taken } from './file-steps.ts'
 import { type Answer, askService, readSetting } from './installed-program.ts'
-import { type Place, placeFor } from './places.ts'
 import {
+  hasCron,
   installedSchedulers,
-  isOnPath,
+  type Place,
+  placeFor,
   type Scheduler,
   schedulerFor,
   schedulerOfMachine,
   usualScheduler,
-} from './scheduler.ts'
+} from './places.ts'
 import {
   crontabLines,
   type FirstPartner,
@@ -121,7 +122,6 @@ async function takeAll(
   return taken
 }
 
-/** Shows what it would do, and does it after a yes. */
 export async function undoInit(cli: Cli, place: Place, { yes, dryRun }: InitOptions): Promise<void> {
   const steps = undoSteps(place)
   if (!dryRun && !yes) {
@@ -219,7 +219,6 @@ each fires in the middle of its share. The first one comes two hours after a dai
 more begins, three hours after a weekly plan of 140.00 or a bi-weekly plan of 280.00. A smaller plan has
 fewer tranches, and its first one comes later.`
 
-/** What the answer means for the plans. */
 export function feedWords({ feed, price_usd, complaints }: Trial): string {
   if (feed === 'none') return `There is no price feed.\n${CLOCK}`
   if (price_usd === null)
@@ -238,7 +237,6 @@ export type Outcome = {
   /** Null where nothing was started that could answer. */
   answer: Answer | null
   partner: FirstPartner | null
-  /** Null when none was made. */
   key: IssuedKey | null
   isDry: boolean
 }
@@ -355,11 +353,10 @@ export function warningsOf({ place, scheduler, answer }: Outcome): string[] {
       `the service does not answer at ${answer.url} (${answer.answer}): journalctl -u tranche`,
     ]
   if (scheduler !== 'cron') return twice
-  const hasCron = isOnPath('cron') || isOnPath('crond')
   const hasLog = existsSync('/dev/log')
   return [
     ...twice,
-    ...(hasCron ? [] : ['cron is not installed, so nothing runs: apt-get install cron']),
+    ...(hasCron() ? [] : ['cron is not installed, so nothing runs: apt-get install cron']),
     ...(hasLog
       ? []
       : ['no system log listens on /dev/log, so nobody hears of a job that fails: apt-get install rsyslog']),

@@ -32,8 +32,7 @@ import {
   statOf,
 } from './file-steps.ts'
 import { idsOf, readSetting, run, runInstalled, runWriting } from './installed-program.ts'
-import { type Place, SYSTEM } from './places.ts'
-import { CRON_TABLE, isOnPath, type Scheduler, schedulerOfMachine } from './scheduler.ts'
+import { CRON_TABLE, isOnPath, type Place, type Scheduler, SYSTEM, schedulerOfMachine } from './places.ts'
 
 /** All steps, in their order. When the jobs start there is a first partner, so serve has nothing to warn of. */
 export const stepsFor = (

@@ -313,7 +313,6 @@ export const tradeJson = (trade: Trade) => ({
   recorded_at: formatInstant(trade.recordedAt),
 })
 
-/** A late fill, and the decision on it. */
 const lateFillPartsJson = ({ report, ...late }: LateFill) => {
   const { status, ...reported } = reportJson(report)
   return {
