@@ -7,6 +7,7 @@ import { join, resolve } from 'node:path'
 import { Problem, reasonInWords } from '../core/problem.ts'
 import { withPlain } from '../plain-file.ts'
 import { INSTALLED, isServer, shownAddress } from '../store/address.ts'
+import { onDatabase } from './command.ts'
 import { DATABASE_DEFAULT } from './options.ts'
 
 export type Installed = {
@@ -66,7 +67,7 @@ export function useInstalled(argv: readonly string[], env: NodeJS.ProcessEnv): I
 }
 
 /** The beginning of a command line for the database `db` that can be pasted into any shell of this machine. */
-export function fromAnyShell(db: string, onDatabase: (program: string, db: string) => string): string {
+export function fromAnyShell(db: string): string {
   for (const [file, self] of [
     [SERVICE.settings, 'sudo tranche'],
     [ownSettings(process.env), 'tranche'],

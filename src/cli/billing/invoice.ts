@@ -67,7 +67,7 @@ export async function writeInvoice(cli: Cli, store: Store, options: InvoiceOptio
   if (partner === undefined)
     throw new Problem('usage', 'Give --partner, or --output-dir for the invoices of all partners.')
   await refuseTarget(cli, options)
-  await writeOne(cli, options, await drawOne(cli, store, { slug: partner, month, settings }))
+  await writeOne(cli, store, options, { slug: partner, month, settings })
 }
 
 async function writeNumbered(
@@ -80,9 +80,8 @@ async function writeNumbered(
   const issued = await store.findInvoice(number)
   if (!issued) throw notFound('invoice', number)
   if (issued.corrects === null) {
-    const asked = { slug: issued.partnerSlug, month: issued.month, settings: null }
-    await writeOne(cli, options, await drawOne(cli, store, asked))
-    return
+    const { partnerSlug: slug, month } = issued
+    return writeOne(cli, store, options, { slug, month, settings: null })
   }
   const invoice = await store.findInvoice(issued.corrects)
   if (!invoice) throw notFound('invoice', issued.corrects)
@@ -193,7 +192,8 @@ function tellAbout(
     note(cli, 'A draft: tranche billing issue gives the invoice its number.')
 }
 
-async function writeOne(cli: Cli, options: Printing, drawn: Printable): Promise<void> {
+async function writeOne(cli: Cli, store: Store, options: Printing, asked: Asked): Promise<void> {
+  const drawn = await drawOne(cli, store, asked)
   await writePage(cli, options, drawn)
   if (options.output === null) return
   const done = doneJson(options.output, drawn)

@@ -6,7 +6,7 @@ import { Problem } from '../../core/problem.ts'
 import type { Ops } from '../../http/ops/endpoints.ts'
 import type { Metrics } from '../../http/ops/metrics.ts'
 import type { Log } from '../../log.ts'
-import { commandLine, onDatabase } from '../command.ts'
+import { commandLine } from '../command.ts'
 import type { Cli } from '../context.ts'
 import { readInput } from '../input-file.ts'
 import { fromAnyShell } from '../installed.ts'
@@ -47,7 +47,7 @@ export async function opsOf(
   const token = await tokenOf(opsListen, opsTokenFile)
   const metrics = createMetrics()
   // A page is read elsewhere than where serve was started, so its commands name the database, or find it by themselves.
-  const self = fromAnyShell(cli.globals().db, onDatabase)
+  const self = fromAnyShell(cli.globals().db)
   const ops = createOps({
     clock: cli.machine.clock,
     metrics,
