@@ -1,11 +1,11 @@
 // trade: corrects confirmed purchases, and books purchases that the ledger lacks.
 
 import { Command } from 'commander'
-import { type Fill, isFill, type Trade } from '../../core/confirmation.ts'
+import { isFill, type Trade } from '../../core/confirmation.ts'
 import { type Amounts, adjust, type Correction } from '../../core/corrections/adjustment.ts'
 import { type Booking, bookPurchase, purchaseFill } from '../../core/corrections/purchase.ts'
 import { nextExecutionId } from '../../core/execution.ts'
-import { btc, formatBtc, formatPrice, formatUsd, type Price, usd } from '../../core/money.ts'
+import { btc, formatBtc, formatPrice, formatUsd, usd } from '../../core/money.ts'
 import type { Environment } from '../../core/partner.ts'
 import type { OddPrice } from '../../core/price.ts'
 import { formatInstant, type Instant, monthOf } from '../../core/time.ts'
@@ -167,26 +167,23 @@ async function record(cli: Cli, options: RecordOptions): Promise<void> {
 function doubtsOf({ execution, trade, doubts }: Booking & { kind: 'booked' }): string[] {
   const { odd, market, planCreatedAt } = doubts
   const { report } = trade
-  const isEarly = report.executedAt !== null && report.executedAt < planCreatedAt
-  return [
-    ...(odd !== null && isFill(report)
-      ? [oddInWords({ executionId: execution.executionId, report, odd, market })]
-      : []),
-    ...(isEarly
-      ? [`plan ${execution.partnerPlanId} was created on ${formatInstant(planCreatedAt)}: is the date right?`]
-      : []),
-  ]
-}
-
-type Odd = { executionId: string; report: Fill; odd: OddPrice; market: Price | null }
-
-function oddInWords({ executionId, report, odd, market }: Odd): string {
-  const amounts = `${formatUsd(report.usdAmount)} USD for ${formatBtc(report.btcAmount)} BTC`
-  const than =
-    market === null
-      ? 'which is outside any plausible range'
-      : `while the market was at ${formatPrice(market)}`
-  return `${amounts} is a price of ${formatPrice(odd.price)}, ${than}: if a figure is wrong, correct it with \`tranche trade adjust ${executionId}\``
+  const said: string[] = []
+  if (odd !== null && isFill(report)) {
+    const amounts = `${formatUsd(report.usdAmount)} USD for ${formatBtc(report.btcAmount)} BTC`
+    const than =
+      market === null
+        ? 'which is outside any plausible range'
+        : `while the market was at ${formatPrice(market)}`
+    const mend = `tranche trade adjust ${execution.executionId}`
+    said.push(
+      `${amounts} is a price of ${formatPrice(odd.price)}, ${than}: if a figure is wrong, correct it with \`${mend}\``,
+    )
+  }
+  if (report.executedAt !== null && report.executedAt < planCreatedAt)
+    said.push(
+      `plan ${execution.partnerPlanId} was created on ${formatInstant(planCreatedAt)}: is the date right?`,
+    )
+  return said
 }
 
 const bookedDetail = ({ execution, trade, window }: Booking & { kind: 'booked' }) => {
