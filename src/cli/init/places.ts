@@ -1,5 +1,5 @@
-// Where init puts things: for root, the places that deploy/ names; for other users, a folder of their own. And what runs
-// the jobs there.
+// Where init puts things: for root, the places that deploy/ names; for other users, a folder of their own. And what
+// runs the jobs there.
 
 import { accessSync, constants, existsSync, lstatSync } from 'node:fs'
 import { delimiter, dirname, join, resolve } from 'node:path'
