@@ -6,7 +6,7 @@ import type { Environment, Partner, Tenant } from '../core/partner.ts'
 import { notFound } from '../core/problem.ts'
 import { quoted, visible } from '../core/text.ts'
 import { holdsSecret, IN_VARIABLE } from '../store/address.ts'
-import type { AuditEntry, Store } from '../store/store.ts'
+import type { AuditEntry, Store, TenantFilter } from '../store/store.ts'
 import type { Cli } from './context.ts'
 
 // The beginning of a command line for another than the default database.
@@ -29,6 +29,21 @@ export async function tenantNamed(store: Store, slug: string, environment: Envir
   const tenant = await store.findTenant(slug, environment)
   if (!tenant) throw notFound('partner', slug)
   return tenant
+}
+
+/** The fields by which a script tells whose a row is. */
+export const tenantJson = ({ partnerSlug, environment }: Tenant) => ({
+  partner_slug: partnerSlug,
+  environment,
+})
+
+/** The tenants that a list is about: all, unless the command line names some. Throws partner_not_found. */
+export async function filterOf(
+  store: Store,
+  { partner, env }: { partner?: string; env?: Environment },
+): Promise<TenantFilter> {
+  if (partner !== undefined) await partnerNamed(store, partner)
+  return { slug: partner ?? null, environment: env ?? null }
 }
 
 // The audit entry of a command: who changes what.

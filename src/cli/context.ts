@@ -10,17 +10,11 @@ export type Streams = {
   out: NodeJS.WritableStream & { isTTY?: boolean; columns?: number }
   err: NodeJS.WritableStream & { isTTY?: boolean; columns?: number }
   in: NodeJS.ReadableStream & { isTTY?: boolean; readableEnded?: boolean }
-  /**
-   * Announces that `out` now gets a result that cannot be shown again, or an action that must not be repeated. If it
-   * cannot be written, the command fails and reports it, even when the reader has merely left. Absent where nobody
-   * watches `out`.
-   */
+  /** Announces a result on `out` whose loss must fail the command, even when the reader has merely left. */
   shownOnce?: (loss: Loss) => void
 }
 
-/**
- * A result that cannot be shown again, or an action that must not be repeated, and what to do if the answer was lost.
- */
+/** A result that cannot be shown again, or an action not to be repeated, and what to do if the answer was lost. */
 export type Loss = { what: string; remedy: string }
 
 export type Globals = { db: string; json: boolean; color: boolean }
@@ -31,25 +25,18 @@ export type Cli = {
   globals: () => Globals
   /** The database in --db, not opened yet. If it is the installed service's, root switches to that user. */
   database(): Promise<Database>
-  /**
-   * Opens the database, runs, closes. Only commands that start something new create a missing database. A person at a
-   * terminal is told what the command waits for, and that a database has moved.
-   */
+  /** Opens the database, runs, closes. A person at a terminal is told of waits, and of a database that has moved. */
   withStore<T>(run: (store: Store) => Promise<T>, options?: Partial<OpenOptions> & Said): Promise<T>
   /** The beginning of a command line for the same database, with the same --db. */
   self: () => string
   /** Warnings, gathered for --json. */
   warnings: string[]
-  /** Sets the exit code. */
   exitWith(code: number): void
   /** Ends the process in a second, if abandoned work still keeps it alive then. */
   endSoon(): void
 }
 
-/**
- * `saysMoved`: the command itself reports that a database has moved. `runsOn`: it keeps running, and logs what it waits
- * for.
- */
+/** `saysMoved`: the command itself reports a move. `runsOn`: it keeps running, and logs what it waits for. */
 type Said = { saysMoved?: boolean; runsOn?: boolean }
 
 type Given = Pick<Cli, 'streams' | 'machine' | 'globals' | 'self' | 'exitWith' | 'endSoon'> & {

@@ -7,10 +7,7 @@ import { openNamed } from '../plain-file.ts'
 /** A secret in a file. An editor or `echo` ends it with a line break that is not part of it. */
 const readSecret = (file: string): string => readInput(file).replace(/\r?\n$/, '')
 
-/**
- * The webhook secret in a file, by default in the variable TRANCHE_WEBHOOK_SECRET; null where neither gives one. Throws
- * bad_file for an empty file.
- */
+/** The webhook secret in a file, else in TRANCHE_WEBHOOK_SECRET, else null. Throws bad_file for an empty file. */
 export function givenSecret(file: string | undefined): string | null {
   const secret = file === undefined ? process.env.TRANCHE_WEBHOOK_SECRET : readSecret(file)
   if (file !== undefined && !secret) throw new Problem('bad_file', `${file} holds no secret.`)

@@ -7,6 +7,7 @@ import { join, resolve } from 'node:path'
 import { Problem, reasonInWords } from '../core/problem.ts'
 import { withPlain } from '../plain-file.ts'
 import { INSTALLED, isServer, shownAddress } from '../store/address.ts'
+import { onDatabase } from './command.ts'
 import { DATABASE_DEFAULT } from './options.ts'
 
 export type Installed = {
@@ -23,7 +24,6 @@ export type Installed = {
 /** The settings and the user of a service that root installs with init. */
 export const SERVICE = { settings: INSTALLED.settings, user: 'tranche' }
 
-/** The folder of its units. */
 export const UNITS = '/etc/systemd/system'
 
 /** Commands that open no database, or name it themselves. */
@@ -67,7 +67,7 @@ export function useInstalled(argv: readonly string[], env: NodeJS.ProcessEnv): I
 }
 
 /** The beginning of a command line for the database `db` that can be pasted into any shell of this machine. */
-export function fromAnyShell(db: string, onDatabase: (program: string, db: string) => string): string {
+export function fromAnyShell(db: string): string {
   for (const [file, self] of [
     [SERVICE.settings, 'sudo tranche'],
     [ownSettings(process.env), 'tranche'],
@@ -78,10 +78,7 @@ export function fromAnyShell(db: string, onDatabase: (program: string, db: strin
   return onDatabase('tranche', inFull(db))
 }
 
-/**
- * The URL of the service that systemd starts at boot, if it uses this database. Null where there is none, or where its
- * settings may not be read.
- */
+/** The URL of the service that systemd starts at boot, if it uses this database and its settings may be read. */
 export function serviceBooted(db: string): string | null {
   if (!existsSync('/run/systemd/system') || !existsSync(`${UNITS}/multi-user.target.wants/tranche.service`))
     return null

@@ -10,22 +10,22 @@ import { type Instant, parseInstant, parseSpan, plus, SPAN_MAX_DAYS } from '../c
 import type { Guard } from '../webhook/address-guard.ts'
 import type { SendWakeUp } from '../webhook/wake-partners.ts'
 
-export function slug(text: string): string {
-  if (PARTNER_SLUG_PATTERN.test(text)) return text
-  throw new InvalidArgumentError(
-    `A slug is 2 to ${PARTNER_SLUG_MAX} lower-case letters, digits and hyphens, not starting with a hyphen.`,
-  )
-}
+/** A reader that takes a word as it is, or says what is wanted. */
+export const word =
+  (isFine: (text: string) => boolean, wanted: string) =>
+  (text: string): string => {
+    if (isFine(text)) return text
+    throw new InvalidArgumentError(wanted)
+  }
 
-export function month(text: string): string {
-  if (isMonth(text)) return text
-  throw new InvalidArgumentError('A month is written YYYY-MM, from 0001-01 to 9999-12.')
-}
+export const slug = word(
+  (text) => PARTNER_SLUG_PATTERN.test(text),
+  `A slug is 2 to ${PARTNER_SLUG_MAX} lower-case letters, digits and hyphens, not starting with a hyphen.`,
+)
 
-export function year(text: string): string {
-  if (isMonth(`${text}-01`)) return text
-  throw new InvalidArgumentError('A year is written YYYY, from 0001 to 9999.')
-}
+export const month = word(isMonth, 'A month is written YYYY-MM, from 0001-01 to 9999-12.')
+
+export const year = word((text) => isMonth(`${text}-01`), 'A year is written YYYY, from 0001 to 9999.')
 
 /** A date, which means its midnight in UTC, an RFC 3339 time, or a span such as 24h, which means that long ago. */
 export const time =
@@ -40,47 +40,44 @@ export const time =
   }
 
 /** Dollars with at most two places; kept as text until the command reads it as money. */
-export function dollars(text: string): string {
-  if (/^\d{1,10}(\.\d{1,2})?$/.test(text)) return text
-  throw new InvalidArgumentError('An amount is a decimal with at most two places, such as 5.00.')
-}
+export const dollars = word(
+  (text) => /^\d{1,10}(\.\d{1,2})?$/.test(text),
+  'An amount is a decimal with at most two places, such as 5.00.',
+)
 
-const amountOf = (form: RegExp, places: string) => (text: string) => {
-  if (form.test(text)) return text
-  throw new InvalidArgumentError(
-    `An amount is a decimal of at most ${places} places and not negative, such as 9.50.`,
-  )
-}
+const decimalOf = (places: string): string =>
+  `An amount is a decimal of at most ${places} places and not negative, such as 9.50.`
 
 /** Dollars or coins to the last decimal place that the ledger keeps; an operator's amount is never rounded. */
-export const amount = amountOf(/^\d{1,10}(\.\d{1,8})?$/, 'eight')
+export const amount = word((text) => /^\d{1,10}(\.\d{1,8})?$/.test(text), decimalOf('eight'))
 
 /** Dollars or coins as in a partner's own list: rounded like a confirmation. */
-export const partnersAmount = amountOf(/^\d{1,10}(\.\d{1,18})?$/, '18')
+export const partnersAmount = word((text) => /^\d{1,10}(\.\d{1,18})?$/.test(text), decimalOf('18'))
 
 /** A required --reason: one line of text. */
 export const reasonOption = (what: string) => optionalReason(what).makeOptionMandatory()
 
+const oneLine = word(
+  (text) => text !== '' && [...text].length <= REASON_MAX && !CONTROL.test(text),
+  `A reason is one line of 1 to ${REASON_MAX} characters.`,
+)
+
 export const optionalReason = (what: string) =>
-  new Option('--reason <text>', what).argParser((text: string): string => {
-    const reason = text.trim()
-    // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused
-    if (reason !== '' && [...reason].length <= REASON_MAX && !/[\u0000-\u001f\u007f]/.test(reason))
-      return reason
-    throw new InvalidArgumentError(`A reason is one line of 1 to ${REASON_MAX} characters.`)
-  })
+  new Option('--reason <text>', what).argParser((text: string) => oneLine(text.trim()))
+
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused
+const CONTROL = /[\u0000-\u001f\u007f]/
 
 /** An id that a partner gave to a user, a plan or an order: it is never trimmed, and may be a space. */
-export function partnersId(text: string): string {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused
-  if ([...text].length <= ID_MAX && !/[\u0000-\u001f\u007f]/.test(text)) return text
-  throw new InvalidArgumentError(`An id is at most ${ID_MAX} characters, none of them a control character.`)
-}
+export const partnersId = word(
+  (text) => [...text].length <= ID_MAX && !CONTROL.test(text),
+  `An id is at most ${ID_MAX} characters, none of them a control character.`,
+)
 
-export function positivePrice(text: string): string {
-  if (/^\d{1,8}(\.\d{1,8})?$/.test(text) && /[1-9]/.test(text)) return text
-  throw new InvalidArgumentError('A price is a positive decimal, such as 64250.50.')
-}
+export const positivePrice = word(
+  (text) => /^\d{1,8}(\.\d{1,8})?$/.test(text) && /[1-9]/.test(text),
+  'A price is a positive decimal, such as 64250.50.',
+)
 
 export const wholeNumber =
   (min: number, max: number) =>
@@ -90,6 +87,12 @@ export const wholeNumber =
     throw new InvalidArgumentError(`Give a whole number from ${min} to ${max}.`)
   }
 
+/** An option that a variable can set, too: TRANCHE_LOG_LEVEL for --log-level. */
+export function setting(flags: string, words: string): Option {
+  const option = new Option(flags, words)
+  return option.env(`TRANCHE_${option.name().replaceAll('-', '_').toUpperCase()}`)
+}
+
 export const environmentOption = () =>
   new Option('--env <environment>', 'the environment').choices(ENVIRONMENTS)
 
@@ -98,9 +101,7 @@ export const environmentOption = () =>
 export const DATABASE_DEFAULT = 'tranche.db'
 
 export const dbOption = () =>
-  new Option('--db <file>', 'the database: a file, or postgres://USER@HOST/NAME')
-    .env('TRANCHE_DB')
-    .default(DATABASE_DEFAULT)
+  setting('--db <file>', 'the database: a file, or postgres://USER@HOST/NAME').default(DATABASE_DEFAULT)
 
 /** The warning when the value of a flag that names a database contains a password. */
 export const seenByAll = (flag: string): string =>
@@ -109,15 +110,13 @@ export const seenByAll = (flag: string): string =>
 // Durations: 60s, 15m, 24h, 90d.
 
 /** Reads a time of one second to `daysMax` days, in ms. */
-const timeUpTo =
-  (daysMax: number) =>
-  (text: string): number => {
-    const ms = parseSpan(text, daysMax)
-    if (ms !== null) return ms
-    throw new InvalidArgumentError(
-      `Give a whole number and a unit, such as 60s, 15m or 24h, from 1s to ${daysMax}d.`,
-    )
-  }
+const timeUpTo = (daysMax: number) => (text: string) => {
+  const ms = parseSpan(text, daysMax)
+  if (ms !== null) return ms
+  throw new InvalidArgumentError(
+    `Give a whole number and a unit, such as 60s, 15m or 24h, from 1s to ${daysMax}d.`,
+  )
+}
 
 /** Node's timers count milliseconds in 31 bits. With a longer wait, they do not wait at all. */
 const TIMER_MAX_DAYS = 24
@@ -132,13 +131,8 @@ export const intervalOrOff = (text: string): number | 'off' => (text === 'off' ?
 
 // --price-feed: the source of a pass's price.
 
-export const priceFeedOption = () =>
-  new Option(
-    '--price-feed <spec>',
-    'none, static:PRICE, an exchange, median, or a JSON ticker (tranche docs engine)',
-  )
-    .env('TRANCHE_PRICE_FEED')
-    .default('none')
+const FEEDS = 'none, static:PRICE, an exchange, median, or a JSON ticker (tranche docs engine)'
+export const priceFeedOption = () => setting('--price-feed <spec>', FEEDS).default('none')
 
 // No given value may be empty: a blank variable or flag is a mistake, and does not mean "none".
 
@@ -173,32 +167,25 @@ export function refuseEmptyVariables(env: NodeJS.ProcessEnv): void {
 // The option of commands that call a service as its partner would: the service's address.
 
 export const serviceOption = () =>
-  new Option('--url <url>', 'the service')
-    .env('TRANCHE_URL')
+  setting('--url <url>', 'the service')
     .default('http://127.0.0.1:8080')
-    .argParser((text: string) =>
-      httpUrl(text, 'the address of the service, such as http://127.0.0.1:8080').replace(/\/+$/, ''),
-    )
+    .argParser((text: string) => serviceUrl(text).replace(/\/+$/, ''))
 
-/** An http or https address, as it was typed; for any other, `wanted` says what it should be. */
-export function httpUrl(text: string, wanted: string): string {
-  const url = URL.parse(text)
-  if (url && (url.protocol === 'http:' || url.protocol === 'https:')) return text
-  throw new InvalidArgumentError(`Give ${wanted}.`)
-}
+/** An http or https address, as it was typed. */
+export const httpUrl = (wanted: string) =>
+  word((text) => /^https?:$/.test(URL.parse(text)?.protocol ?? ''), `Give ${wanted}.`)
+
+const serviceUrl = httpUrl('the address of the service, such as http://127.0.0.1:8080')
 
 // Options of commands that send webhooks: the addresses that they may reach, the authorities that they trust, and the
 // names of their headers.
 
 export type WebhookOptions = { webhookAllowCidr: string[]; webhookCa?: string; webhookHeaderPrefix: string }
 
-const HEADER_PREFIX_DEFAULT = 'X-Service'
-
 export function addWebhookOptions(command: Command): Command {
   return command
     .addOption(
-      new Option('--webhook-allow-cidr <range>', 'let webhooks reach this range (repeatable)')
-        .env('TRANCHE_WEBHOOK_ALLOW_CIDR')
+      setting('--webhook-allow-cidr <range>', 'let webhooks reach this range (repeatable)')
         .argParser(cidrs)
         .default([], 'none'),
     )
@@ -206,14 +193,12 @@ export function addWebhookOptions(command: Command): Command {
     .addOption(headerPrefixOption())
 }
 
-export const caOption = () =>
-  new Option('--webhook-ca <file>', 'also trust this certificate authority (PEM)').env('TRANCHE_WEBHOOK_CA')
+export const caOption = () => setting('--webhook-ca <file>', 'also trust this certificate authority (PEM)')
 
 export const headerPrefixOption = () =>
-  new Option('--webhook-header-prefix <prefix>', 'how the headers of webhooks begin')
-    .env('TRANCHE_WEBHOOK_HEADER_PREFIX')
+  setting('--webhook-header-prefix <prefix>', 'how the headers of webhooks begin')
     .argParser(headerPrefix)
-    .default(HEADER_PREFIX_DEFAULT)
+    .default('X-Service')
 
 /** One value may contain several ranges, separated by commas, because an environment variable has only one value. */
 function cidrs(text: string, others: string[]): string[] {
@@ -222,17 +207,14 @@ function cidrs(text: string, others: string[]): string[] {
   throw new InvalidArgumentError('Give a range such as 10.0.0.0/8.')
 }
 
-function headerPrefix(text: string): string {
-  if (/^[A-Za-z][A-Za-z0-9-]{0,48}[A-Za-z0-9]$/.test(text)) return text
-  throw new InvalidArgumentError('Give letters, digits and hyphens, such as X-Service.')
-}
+const headerPrefix = word(
+  (text) => /^[A-Za-z][A-Za-z0-9-]{0,48}[A-Za-z0-9]$/.test(text),
+  'Give letters, digits and hyphens, such as X-Service.',
+)
 
 export type Webhooks = { guard: Guard; send: SendWakeUp }
 
-/**
- * The webhook sender, loaded at its first use: a pass without wake-ups does not need it. Options that could be wrong
- * are read at once, so that a mistake stops the command before it has done anything.
- */
+/** Loaded at its first use, but options that could be wrong are read at once, before the command does anything. */
 export async function lazyWebhooks(options: WebhookOptions): Promise<() => Promise<Webhooks>> {
   const flagged = options.webhookAllowCidr.length > 0 || options.webhookCa !== undefined
   let loaded = flagged ? await webhooksOf(options) : null
@@ -242,10 +224,7 @@ export async function lazyWebhooks(options: WebhookOptions): Promise<() => Promi
   }
 }
 
-export async function webhooksOf(
-  options: WebhookOptions,
-  { namesAddresses = false }: { namesAddresses?: boolean } = {},
-): Promise<Webhooks> {
+export async function webhooksOf(options: WebhookOptions, namesAddresses = false): Promise<Webhooks> {
   const { createGuard, parseCidr } = await import('../webhook/address-guard.ts')
   const { createSend } = await import('../webhook/send.ts')
   try {

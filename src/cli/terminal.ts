@@ -12,6 +12,15 @@ export function print(cli: Cli, value: unknown, words: () => string): void {
   cli.streams.out.write(cli.globals().json ? `${JSON.stringify(value)}\n` : `${words()}\n`)
 }
 
+/** A result that a person reads as a list of fields. */
+export const printFields = (cli: Cli, fields: Fields): void => print(cli, fields, () => renderFields(fields))
+
+/** The result of a command that wrote files: JSON for a script, a remark for a person. */
+export function printWritten(cli: Cli, value: unknown, words: string): void {
+  if (cli.globals().json) print(cli, value, () => '')
+  else note(cli, words)
+}
+
 /** A remark for a person at the terminal, on one line; never a result. */
 export function note(cli: Cli, text: string): void {
   if (!cli.globals().json) cli.streams.err.write(`${visible(text)}\n`)
@@ -52,17 +61,14 @@ export async function* pagesOf<R>({ read, cursor, after = null, limit }: Listing
 /** `none` says on stderr that there are no rows. */
 type Shape<R, J> = { json: (row: R) => J; columns: Column<J>[]; none: string }
 
-/**
- * Prints a listing, row by row as it is read: one JSON array, or a table whose columns may widen from one page to the
- * next.
- */
+/** Prints a listing as it is read: one JSON array, or a table whose columns may widen from page to page. */
 export const printList = <R, J extends object>(cli: Cli, listing: Listing<R> & Shape<R, J>): Promise<void> =>
   printPages(cli, pagesOf(listing), listing)
 
 /** Prints rows as they come, page by page, in the same two ways. */
 export async function printPages<R, J extends object>(
   cli: Cli,
-  pages: AsyncIterable<R[]>,
+  pages: AsyncIterable<R[]> | Iterable<R[]>,
   { json, columns, none }: Shape<R, J>,
 ): Promise<void> {
   const { out } = cli.streams
@@ -98,19 +104,20 @@ export async function renderTable<T>(columns: Column<T>[], rows: T[]): Promise<s
 }
 
 /**
- * Lays a table out in parts, for listings of any length: the function that it returns gives the lines of some rows,
- * with the titles before the first. A column is as wide as its widest cell so far, so a part is never narrower than the
- * one before.
+ * Lays a table out in parts: the function that it returns gives the lines of some rows, with the titles before the
+ * first. A column is as wide as its widest cell so far.
  */
 export async function layTable<T>(columns: Column<T>[]): Promise<(rows: T[]) => string> {
-  const [{ default: Table }, columnsOf] = await Promise.all([import('cli-table3'), measureColumns()])
+  const [{ default: Table }, { default: columnsOf }] = await Promise.all([
+    import('cli-table3'),
+    import('string-width'),
+  ])
   const colAligns = columns.map(({ right }) => (right ? 'right' : 'left'))
   const colWidths = columns.map(() => 1)
   let lines: string[][] = [columns.map(({ title }) => title)]
-  // Each line is a table of its own, because the work of laying out many together grows with the square of their
-  // number.
+  // A table of its own for each line: the work of laying out many together grows with the square of their number.
   const layOut = (cells: string[]): string => {
-    const table = new Table({ ...PLAIN, colAligns, colWidths })
+    const table = new Table({ chars: TWO_SPACES, style: NO_PADDING, colAligns, colWidths })
     table.push(cells)
     return table.toString().trimEnd()
   }
@@ -124,40 +131,40 @@ export async function layTable<T>(columns: Column<T>[]): Promise<(rows: T[]) => 
   }
 }
 
-/** No rules and no colours: two spaces between the columns. */
-const PLAIN = {
-  chars: {
-    top: '',
-    'top-mid': '',
-    'top-left': '',
-    'top-right': '',
-    bottom: '',
-    'bottom-mid': '',
-    'bottom-left': '',
-    'bottom-right': '',
-    left: '',
-    'left-mid': '',
-    mid: '',
-    'mid-mid': '',
-    right: '',
-    'right-mid': '',
-    middle: '  ',
-  },
-  style: { 'padding-left': 0, 'padding-right': 0, head: [], border: [] },
-}
+const CORNERS = ['top-left', 'top-right', 'bottom-left', 'bottom-right']
+const LINES = [
+  'top',
+  'top-mid',
+  'mid',
+  'mid-mid',
+  'bottom',
+  'bottom-mid',
+  'left',
+  'left-mid',
+  'right',
+  'right-mid',
+]
+const TWO_SPACES = { ...Object.fromEntries([...CORNERS, ...LINES].map((part) => [part, ''])), middle: '  ' }
+const NO_PADDING = { 'padding-left': 0, 'padding-right': 0, head: [], border: [] }
 
 const valueText = (value: Value | undefined): string => {
   if (value === null || value === undefined) return '-'
   return typeof value === 'boolean' ? (value ? 'yes' : 'no') : visibleCell(String(value))
 }
 
+type Fields = Readonly<Record<string, Value | undefined>>
+
 /** Names and values of one thing, one a line. */
-export function renderFields(fields: Record<string, Value | undefined>): string {
+export function renderFields(fields: Fields): string {
   const width = Math.max(...Object.keys(fields).map((name) => name.length))
   return Object.entries(fields)
     .map(([name, value]) => `${name.padEnd(width)}  ${valueText(value)}`)
     .join('\n')
 }
+
+/** A table under something else; nothing without rows. */
+export const tableBelow = async <T>(columns: Column<T>[], rows: T[]): Promise<string> =>
+  rows.length === 0 ? '' : `\n\n${await renderTable(columns, rows)}`
 
 // Colours.
 
@@ -176,13 +183,7 @@ export function createPaint(out: Streams['out'], wanted: boolean): Paint {
 /** In characters. Colours take no room. */
 const widthOf = (text: string): number => [...stripVTControlCharacters(text)].length
 
-/** Measures in columns. Only a table needs the package, so it is loaded only for one. */
-const measureColumns = async (): Promise<(text: string) => number> => (await import('string-width')).default
-
-/**
- * Counted in characters as a reader sees them; the terminal cuts a name of wide ones. No text can break out of its
- * column.
- */
+/** Counted in characters; the terminal cuts a name of wide ones. No text can break out of its column. */
 export const clipped = (text: string, room: number): string => cut(visibleCell(text), room)
 
 /** Like `clipped`, but keeps the end. */
@@ -286,10 +287,11 @@ export async function ask<T>(cli: Cli, question: string, read: (answer: string) 
   }
 }
 
-/**
- * Asks on a terminal only; for a script, running the command is enough. Throws usage unless the answer is yes, and
- * Interrupted when Ctrl-C is pressed. The end of the terminal's input counts as an answer other than yes.
- */
+/** Undefined for an empty answer. Throws as above. */
+export const askOptional = <T>(cli: Cli, question: string, read: (answer: string) => T) =>
+  ask(cli, question, (answer) => (answer === '' ? undefined : read(answer)))
+
+/** Asks on a terminal only. Throws usage unless the answer is yes, and Interrupted when Ctrl-C is pressed. */
 export async function confirmOnTerminal(cli: Cli, question: string): Promise<void> {
   if (!mayAsk(cli)) return
   const answer = await askLine(cli, `${question} [y/N]`)
@@ -314,26 +316,15 @@ export const isYes = (answer: string): boolean => /^y(es)?$/i.test(answer)
 // Signals to stop, while a command has something to finish.
 
 /** Ctrl-C, and what a service manager sends. */
-const STOP_SIGNALS = ['SIGINT', 'SIGTERM'] as const
+const STOP_SIGNALS: readonly NodeJS.Signals[] = ['SIGINT', 'SIGTERM']
+/** Only where something must be restored: to hear the closing of the terminal would undo `nohup`. */
+export const STOP_OR_HANG_UP: typeof STOP_SIGNALS = [...STOP_SIGNALS, 'SIGHUP']
 
-type Options = {
-  /**
-   * Also listen for the closing of the terminal. Only where something must be restored, because it would undo `nohup`.
-   */
-  hangUp?: boolean
-}
-
-/** Calls `heard` at every signal to stop, until it is released. */
-export function onStopSignal(
-  heard: (signal: NodeJS.Signals) => void,
-  { hangUp = false }: Options = {},
-): { release: () => void } {
-  const names: NodeJS.Signals[] = hangUp ? [...STOP_SIGNALS, 'SIGHUP'] : [...STOP_SIGNALS]
+/** Calls `heard` at every signal to stop, until the function that it returns is called. */
+export function onStopSignal(heard: (signal: NodeJS.Signals) => void, names = STOP_SIGNALS): () => void {
   for (const name of names) process.on(name, heard)
-  return {
-    release: () => {
-      for (const name of names) process.off(name, heard)
-    },
+  return () => {
+    for (const name of names) process.off(name, heard)
   }
 }
 
@@ -341,14 +332,11 @@ export function onStopSignal(
  * The first signal to stop aborts `signal`, with its name as the reason, so that the work under way can finish. A
  * second one calls `endNow`, which ends the process at once.
  */
-export function stopGently(
-  endNow: () => never,
-  options: Options = {},
-): { signal: AbortSignal; release: () => void } {
+export function stopGently(endNow: () => never, names = STOP_SIGNALS) {
   const control = new AbortController()
-  const { release } = onStopSignal((name) => {
+  const release = onStopSignal((name) => {
     if (control.signal.aborted) endNow()
     control.abort(name)
-  }, options)
+  }, names)
   return { signal: control.signal, release }
 }

@@ -16,14 +16,14 @@ async function following(t: TestContext, prepare: (service: Service) => Promise<
   const service = await startService(t)
   await prepare(service)
   const state = { failAt: 0, calls: 0 }
-  const follower = await follow(async (path) => {
+  const readFresh = await follow(async (path) => {
     state.calls += 1
     if (--state.failAt === 0) throw new Error('planted')
     const { status, body } = await service.call('GET', `/partner/v1${path}`)
     assert.equal(status, 200, JSON.stringify(body))
     return body
   })
-  const fresh = async () => (await follower.fresh()).map(({ execution_id }) => execution_id)
+  const fresh = async () => (await readFresh()).map(({ execution_id }) => execution_id)
   return { service, state, fresh }
 }
 

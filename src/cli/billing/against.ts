@@ -22,11 +22,11 @@ import { unreadable } from '../../core/problem.ts'
 import { counted, grouped } from '../../core/text.ts'
 import { formatInstant, monthOf } from '../../core/time.ts'
 import type { ExecutionRecord, Store } from '../../store/store.ts'
-import { commandLine, tenantNamed } from '../command.ts'
+import { commandLine, tenantJson, tenantNamed } from '../command.ts'
 import type { Cli } from '../context.ts'
 import { EXIT } from '../exit-codes.ts'
 import { type Column, layTable, note, print, write } from '../terminal.ts'
-import { fixPeriodFor, noteStage } from './reports.ts'
+import { fixPeriods, noteStages } from './reports.ts'
 
 export type AgainstOptions = {
   against: string
@@ -51,13 +51,8 @@ export async function compareWith(
   options: AgainstOptions & { text: AsyncIterable<string> },
 ): Promise<void> {
   const tenant = await tenantNamed(store, slug, environment)
-  const filter = { slug, environment }
-  const periods = []
-  for (const month of months) {
-    const period = await fixPeriodFor(cli, store, { month, filter })
-    noteStage(cli, period)
-    periods.push(period)
-  }
+  const periods = await fixPeriods(cli, store, { months, filter: { slug, environment } })
+  noteStages(cli, periods)
   const file = options.against === '-' ? 'stdin' : options.against
   const reading = { ...options.csv, file, columns: columnsOf(options), partnerSlug: slug, environment }
   const rows = orderRows(options.text, reading)
@@ -126,16 +121,11 @@ async function showComparison(cli: Cli, store: Store, shown: Shown): Promise<voi
   if (json) await write(cli.streams.out, ']}\n')
   else if (!ok) print(cli, null, () => `\n${summary(shown)}`)
   const { corrections, unlistedRows } = comparison
+  const unlisted = `${counted(unlistedRows, 'row')} after the first ${grouped(UNKNOWN_MAX)} orders that are not known here`
   if (unlistedRows > 0)
-    note(
-      cli,
-      `Not listed: ${counted(unlistedRows, 'row')} after the first ${grouped(UNKNOWN_MAX)} orders that are not known here; the sums have them. Is it the right partner and month?`,
-    )
-  if (corrections.orders > 0)
-    note(
-      cli,
-      `Not compared: ${counted(corrections.orders, 'correction')} of orders recorded in earlier months (${amounts(corrections)}).`,
-    )
+    note(cli, `Not listed: ${unlisted}; the sums have them. Is it the right partner and month?`)
+  const earlier = `${counted(corrections.orders, 'correction')} of orders recorded in earlier months`
+  if (corrections.orders > 0) note(cli, `Not compared: ${earlier} (${amounts(corrections)}).`)
 }
 
 /** The findings as printed. The first of them are looked up in the whole ledger. */
@@ -149,9 +139,8 @@ async function* pagesOf(
   for (const found of comparison.findings()) {
     const isLookedUp = found.order !== '' && lookedUp < LOOKED_UP_MAX
     if (isLookedUp) lookedUp += 1
-    page.push(
-      findingJson(found, isLookedUp ? await explained(cli, store, { found, tenant, months }) : NOTHING),
-    )
+    const explanation = isLookedUp ? await explained(cli, store, { found, tenant, months }) : NOTHING
+    page.push(findingJson(found, explanation))
     if (page.length < ROWS_PER_PAGE) continue
     yield page
     page = []
@@ -248,8 +237,7 @@ const headJson = ({ ok, tenant, months, file, final, comparison }: Shown) => {
   const { ours, theirs, corrections, found } = comparison
   return {
     ok,
-    partner_slug: tenant.partnerSlug,
-    environment: tenant.environment,
+    ...tenantJson(tenant),
     from: months[0] ?? null,
     to: months.at(-1) ?? null,
     final,
@@ -326,14 +314,8 @@ function unknownOrder(cli: Cli, { found, tenant }: Asking): Explanation {
   const { theirs, order } = found
   const remark = 'not known here: ask the partner to send its confirmation again, or record it'
   if (theirs === null || theirs.usd <= 0n) return { remark, mend: null }
-  const whose = [
-    '--partner',
-    tenant.partnerSlug,
-    '--env',
-    tenant.environment,
-    '--plan',
-    theirs.plan ?? 'PLAN',
-  ]
+  const { partnerSlug: slug, environment } = tenant
+  const whose = ['--partner', slug, '--env', environment, '--plan', theirs.plan ?? 'PLAN']
   const what = ['--order', order, '--usd', usdOf(theirs.usd), '--btc', btcOf(theirs.btc)]
   const fee = theirs.fee === null ? [] : ['--fee', usdOf(theirs.fee)]
   const argv = ['tranche', 'trade', 'record', ...whose, ...what, ...fee, '--at', 'TIME', '--reason', 'WHY']

@@ -44,9 +44,7 @@ async function list(cli: Cli, store: Store, { since, until, partner, format }: A
   await printList(cli, { ...listing, json, columns: COLUMNS, none: 'No entries.' })
 }
 
-/**
- * The columns of a version never change, like those of the billing reports, because filed copies are compared later.
- */
+/** The columns of a version never change, because filed copies are compared later. */
 const CSV_COLUMNS = {
   csv: ['at', 'os_user', 'action', 'subject', 'detail'],
   'csv-2': ['at', 'os_user', 'action', 'partner_slug', 'subject', 'detail'],

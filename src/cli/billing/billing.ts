@@ -6,12 +6,12 @@ import { type CsvForm, DELIMITERS, STANDARD } from '../../billing/csv.ts'
 import type { Environment } from '../../core/partner.ts'
 import { Problem } from '../../core/problem.ts'
 import { monthOf } from '../../core/time.ts'
-import type { Store, TenantFilter } from '../../store/store.ts'
-import { partnerNamed } from '../command.ts'
+import type { Store } from '../../store/store.ts'
+import { filterOf, partnerNamed } from '../command.ts'
 import type { Cli } from '../context.ts'
 import { dollars, environmentOption, reasonOption, slug } from '../options.ts'
 import type { AgainstOptions } from './against.ts'
-import type { CreditOptions, InvoiceFormat, InvoiceOptions, IssueOptions } from './invoice.ts'
+import type { CreditOptions, InvoiceOptions, IssueOptions } from './invoice.ts'
 import {
   addMonthOptions,
   type MonthOptions,
@@ -24,8 +24,7 @@ import {
 import type { ExportOptions } from './reports.ts'
 import type { Settings } from './settings.ts'
 
-type Whose = { partner?: string; env: Environment }
-type Scope = Whose & MonthOptions
+type Scope = MonthOptions & { partner?: string; env: Environment }
 
 export function billingCommand(cli: Cli): Command {
   const billing = new Command('billing').description('what a month costs, for finance')
@@ -87,17 +86,17 @@ function addReconcile(cli: Cli, billing: Command): void {
         )
       if (against !== undefined && partner === undefined)
         throw new Problem('usage', '--against needs --partner: a list of orders is that of one partner.')
-      const text = against === undefined ? null : (await import('./against.ts')).openOrders(cli, against)
+      if (against === undefined || partner === undefined)
+        return cli.withStore(async (store) => {
+          const { proveMonths } = await import('./reports.ts')
+          await proveMonths(cli, store, await resolved(cli, store, given))
+        })
+      const { compareWith, openOrders } = await import('./against.ts')
+      const text = openOrders(cli, against)
       await cli.withStore(async (store) => {
-        const { months, ...rest } = await resolved(cli, store, given)
-        if (text !== null && against !== undefined && partner !== undefined) {
-          const { compareWith } = await import('./against.ts')
-          const asked = { slug: partner, environment: env, months }
-          await compareWith(cli, store, asked, { ...given, against, text, csv })
-          return
-        }
-        const { proveMonths } = await import('./reports.ts')
-        await proveMonths(cli, store, { months, ...rest })
+        const { months } = await resolved(cli, store, given)
+        const asked = { slug: partner, environment: env, months }
+        await compareWith(cli, store, asked, { ...given, against, text, csv })
       })
     })
 }
@@ -124,14 +123,13 @@ function addExport(cli: Cli, billing: Command): void {
     .addOption(timesOption('write times as 2026-10-05 09:00:00, which spreadsheets take for dates'))
     .option('--raw', 'write texts as they are, without a guard against formulas: for programs alone')
     .action(async (given: Scope & Given<ExportOptions> & CsvOptions, command: Command) => {
-      requireMonths(given)
-      const formed = { ...given, csv: csvFormOf(given) }
-      const asked = outputOptions<ExportOptions['format'], Given<ExportOptions>>(cli, formed, 'csv')
+      if (!namesMonths(given)) throw new Problem('usage', 'Give --month, --from, --year or --year-to-date.')
+      const asked = { ...given, ...targetOf(cli, given, 'csv'), csv: csvFormOf(given) }
       refuseForm(asked, command)
       const options = { ...asked, settings: await settingsIn(given.settings) }
       await cli.withStore(async (store) => {
         const { exportMonths } = await import('./reports.ts')
-        await exportMonths(cli, { store, ...(await resolved(cli, store, given)), options })
+        await exportMonths(cli, store, { ...(await resolved(cli, store, given)), options })
       }, EXPORT_MEMORY)
     })
 }
@@ -162,34 +160,38 @@ function csvFormOf({ delimiter = ',', decimalComma = false, times = 'iso' }: Csv
 
 /** Options of an export that contradict each other. Throws usage. */
 function refuseForm(
-  options: Given<ExportOptions> & { env?: Environment; format: ExportOptions['format'] },
+  { format, bom, raw, quoteText, totals, settings, env, csv }: Formed,
   command: Command,
 ): void {
-  const { format, bom, raw, quoteText, totals, settings, env, csv } = options
-  const refuse = (message: string): never => {
-    throw new Problem('usage', message)
-  }
-  if (format !== 'csv' && csv !== STANDARD)
-    refuse('--delimiter, --decimal-comma and --times go with --format csv.')
-  if (format === 'json') {
-    if (bom) refuse('JSON has no byte order mark: --bom goes with --format csv.')
-    if (raw || quoteText) refuse('JSON has every text as it is: --raw and --quote-text go with --format csv.')
-  }
-  if (raw && (bom || quoteText))
-    refuse(
+  const [isJson, isJournal] = [format === 'json', format === 'hledger']
+  const isReportNamed = command.getOptionValueSource('report') !== 'default'
+  const faults: [isThere: boolean | undefined, message: string][] = [
+    [format !== 'csv' && csv !== STANDARD, '--delimiter, --decimal-comma and --times go with --format csv.'],
+    [isJson && bom, 'JSON has no byte order mark: --bom goes with --format csv.'],
+    [
+      isJson && (raw || quoteText),
+      'JSON has every text as it is: --raw and --quote-text go with --format csv.',
+    ],
+    [
+      raw && (bom || quoteText),
       '--raw is for programs, --bom and --quote-text are for spreadsheets: a spreadsheet needs the guard.',
-    )
-  if (format !== 'hledger') {
-    if (settings !== undefined)
-      refuse('--settings has the accounts of a journal: it goes with --format hledger.')
-    return
-  }
-  if (bom || raw || quoteText || totals)
-    refuse('A journal has no cells: --bom, --raw, --quote-text and --totals go with --format csv.')
-  if (command.getOptionValueSource('report') !== 'default')
-    refuse('A journal is made of statements: --format hledger takes no --report.')
-  if (env !== 'live') refuse('Test environments owe nothing: a journal is of live ones.')
+    ],
+    [
+      !isJournal && settings !== undefined,
+      '--settings has the accounts of a journal: it goes with --format hledger.',
+    ],
+    [
+      isJournal && (bom || raw || quoteText || totals),
+      'A journal has no cells: --bom, --raw, --quote-text and --totals go with --format csv.',
+    ],
+    [isJournal && isReportNamed, 'A journal is made of statements: --format hledger takes no --report.'],
+    [isJournal && env !== 'live', 'Test environments owe nothing: a journal is of live ones.'],
+  ]
+  const fault = faults.find(([isThere]) => isThere)
+  if (fault) throw new Problem('usage', fault[1])
 }
+
+type Formed = Omit<Given<ExportOptions>, 'output'> & { env: Environment; format: ExportOptions['format'] }
 
 function addInvoice(cli: Cli, billing: Command): void {
   billing
@@ -221,12 +223,8 @@ function addInvoice(cli: Cli, billing: Command): void {
           'usage',
           'A number names one page with its own settings: --number goes without --partner, --month, --settings and --output-dir.',
         )
-      const output = outputDir ?? given.output
-      const asked = { ...given, ...(output !== undefined && { output }) }
-      const options = {
-        ...outputOptions<InvoiceFormat, Given<InvoiceOptions>>(cli, asked, 'html'),
-        settings: await settingsIn(settings),
-      }
+      const target = targetOf(cli, { output: outputDir ?? given.output, format: given.format }, 'html')
+      const options = { ...given, ...target, settings: await settingsIn(settings) }
       await cli.withStore(async (store) => {
         const { writeInvoice } = await import('./invoice.ts')
         await writeInvoice(cli, store, options)
@@ -234,10 +232,8 @@ function addInvoice(cli: Cli, billing: Command): void {
     })
 }
 
-const SETTINGS = [
-  '--settings <file>',
-  'JSON with the numbers of the issuer, and all names, addresses and taxes',
-] as const
+const ISSUER = 'JSON with the numbers of the issuer, and all names, addresses and taxes'
+const SETTINGS = ['--settings <file>', ISSUER] as const
 
 /** The commands that number invoices and credit notes, and their index. */
 function addIssue(cli: Cli, billing: Command): void {
@@ -260,11 +256,7 @@ function addIssue(cli: Cli, billing: Command): void {
     .command('credit')
     .description('issue a credit note that corrects an invoice')
     .argument('<number>', 'of the invoice')
-    .addOption(
-      new Option('--usd <usd>', 'how much of the net amount is given back; its tax follows')
-        .argParser(dollars)
-        .makeOptionMandatory(),
-    )
+    .requiredOption('--usd <usd>', 'how much of the net amount is given back; its tax follows', dollars)
     .addOption(reasonOption('why, printed on the credit note'))
     .requiredOption(...SETTINGS)
     .action(
@@ -303,11 +295,11 @@ type Given<T extends { format: string }> = Omit<T, 'format' | 'output' | 'settin
 }
 
 /** Where to write, and in which format. Throws usage for options that contradict each other. */
-function outputOptions<F extends string, T extends { format?: F | 'json'; output?: string }>(
+function targetOf<F extends string>(
   cli: Cli,
-  given: T,
+  given: { output?: string | undefined; format?: F | 'json' | undefined },
   usual: F,
-): T & { format: F | 'json'; output: string | null } {
+) {
   const output = given.output === undefined || given.output === '-' ? null : given.output
   const isAnswer = cli.globals().json && output === null
   const format = given.format ?? (isAnswer ? 'json' : usual)
@@ -315,7 +307,7 @@ function outputOptions<F extends string, T extends { format?: F | 'json'; output
     const name = format.toUpperCase()
     throw new Problem('usage', `--json answers with JSON: ${name} goes to a file, with --output.`)
   }
-  return { ...given, output, format }
+  return { output, format }
 }
 
 /** An export reads each page of the file once: caching it would waste memory. */
@@ -327,20 +319,10 @@ const scoped = (command: Command): Command =>
     // The test environment, which costs nothing, is shown only on request.
     .addOption(environmentOption().default('live'))
 
-async function filterOf(store: Store, { partner, env }: Whose): Promise<TenantFilter> {
-  if (partner !== undefined) await partnerNamed(store, partner)
-  return { slug: partner ?? null, environment: env }
-}
-
 /** The tenants and months that a command line names. The present month is that of the environment in question. */
 async function resolved(cli: Cli, store: Store, scope: Scope) {
   const filter = await filterOf(store, scope)
-  const present = async () => monthOf(await timeFor(store, filter))
-  const months = await monthsOf(scope, present)
+  const months = await monthsOf(scope, async () => monthOf(await timeFor(store, filter)))
   await warnOfSandboxes(cli, store, { filter, months })
   return { filter, months, isYear: scope.yearToDate === true || scope.year !== undefined }
-}
-
-function requireMonths(given: MonthOptions): void {
-  if (!namesMonths(given)) throw new Problem('usage', 'Give --month, --from, --year or --year-to-date.')
 }

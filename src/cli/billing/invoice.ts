@@ -34,14 +34,16 @@ import { type Instant, LATEST, monthOf } from '../../core/time.ts'
 import type { Drawn, Store, TenantFilter } from '../../store/store.ts'
 import { auditEntry, commandLine, tenantNamed } from '../command.ts'
 import type { Cli } from '../context.ts'
-import { type Column, confirmOnTerminal, note, print, renderTable, warn } from '../terminal.ts'
-import { presentMonth, spellMonths } from './months.ts'
+import { type Column, confirmOnTerminal, note, print, printWritten, renderTable, warn } from '../terminal.ts'
+import { type Months, presentMonth, spellMonths } from './months.ts'
 import {
   type Covered,
   collectOften,
   fixPeriodFor,
-  noteStage,
+  fixPeriods,
+  noteStages,
   refuseTarget,
+  statementsOf,
   type Target,
   writeTo,
 } from './reports.ts'
@@ -61,17 +63,13 @@ export async function writeInvoice(cli: Cli, store: Store, options: InvoiceOptio
   const { partner, month, number, outputDir, settings } = options
   if (number !== undefined) return writeNumbered(cli, store, { ...options, number })
   if (month === undefined) throw new Problem('usage', 'Give --month, or --number of what was issued.')
-  if (outputDir !== undefined) {
-    await writeAll(cli, store, { ...options, month, outputDir })
-    return
-  }
+  if (outputDir !== undefined) return writeAll(cli, store, { ...options, month, outputDir })
   if (partner === undefined)
     throw new Problem('usage', 'Give --partner, or --output-dir for the invoices of all partners.')
   await refuseTarget(cli, options)
-  await writeOne(cli, options, await drawOne(cli, store, { slug: partner, month, settings }))
+  await writeOne(cli, store, options, { slug: partner, month, settings })
 }
 
-/** An invoice or a credit note, by its number. */
 async function writeNumbered(
   cli: Cli,
   store: Store,
@@ -82,9 +80,8 @@ async function writeNumbered(
   const issued = await store.findInvoice(number)
   if (!issued) throw notFound('invoice', number)
   if (issued.corrects === null) {
-    const asked = { slug: issued.partnerSlug, month: issued.month, settings: null }
-    await writeOne(cli, options, await drawOne(cli, store, asked))
-    return
+    const { partnerSlug: slug, month } = issued
+    return writeOne(cli, store, options, { slug, month, settings: null })
   }
   const invoice = await store.findInvoice(issued.corrects)
   if (!invoice) throw notFound('invoice', issued.corrects)
@@ -95,8 +92,7 @@ async function writeNumbered(
   await writeTo(cli, options, [text])
   if (options.output === null) return
   const done = { file: options.output, ...issuedJson(issued) }
-  if (cli.globals().json) print(cli, done, () => '')
-  else note(cli, `Credit note ${number} of ${done.total_usd} USD in ${options.output}.`)
+  printWritten(cli, done, `Credit note ${number} of ${done.total_usd} USD in ${options.output}.`)
 }
 
 /** The invoices of all partners that owe something, each in a file of its own. */
@@ -109,17 +105,11 @@ async function writeAll(
   const filter = { slug: partner ?? null, environment: 'live' } as const
   if (partner !== undefined) await refuseUnknown(store, partner, month)
   const period = await fixPeriodFor(cli, store, { month, filter })
+  const { billed, unbilled } = await billAll(store, period, filter)
   const drawn: Printable[] = []
-  const unbilled: string[] = []
-  for (const tenant of await store.listTenants(filter, periodOf(month).end)) {
-    const slug = tenant.partnerSlug
-    const { statement } = await bill(store, tenant, period)
-    // A partner who owes nothing needs no settings: no page is written, and no invoice issued.
-    if (statement.fees.total === 0n) unbilled.push(slug)
-    else
-      drawn.push(
-        await drawUp(store, period, { statement, settings, parties: partiesIn(settings, slug, month) }),
-      )
+  for (const statement of billed) {
+    const parties = partiesIn(settings, statement.tenant.partnerSlug, month)
+    drawn.push(await drawUp(store, period, { statement, settings, parties }))
   }
   tellAbout(cli, period, { drawn, settings })
   const pages = drawn.map((one) => ({
@@ -131,9 +121,16 @@ async function writeAll(
   for (const { one, target } of pages) await writePage(cli, target, one)
   if (unbilled.length > 0) note(cli, `Nothing is owed by ${unbilled.join(', ')}.`)
   const done = pages.map(({ one, target }) => doneJson(target.output, one))
-  if (cli.globals().json) print(cli, done, () => '')
-  else if (done.length === 0) note(cli, 'No invoice was written.')
-  else note(cli, `${counted(done.length, 'invoice')} written to ${outputDir}`)
+  const words = `${counted(done.length, 'invoice')} written to ${outputDir}`
+  printWritten(cli, done, done.length === 0 ? 'No invoice was written.' : words)
+}
+
+/** The statements of a month with a fee, and the partners that owe nothing: those need no settings, and no page. */
+async function billAll(store: Store, period: FixedPeriod, filter: TenantFilter) {
+  const statements = await statementsOf(store, period, filter)
+  const owes = ({ fees }: Statement): boolean => fees.total !== 0n
+  const unbilled = statements.filter((one) => !owes(one)).map(({ tenant }) => tenant.partnerSlug)
+  return { billed: statements.filter(owes), unbilled }
 }
 
 type Printable = { tenant: Tenant; scope: OrdersScope; invoice: Invoice }
@@ -151,7 +148,6 @@ async function drawOne(cli: Cli, store: Store, { slug, month, settings }: Asked)
   return drawn
 }
 
-/** An invoice ready for printing. */
 async function drawUp(
   store: Store,
   period: Covered,
@@ -183,7 +179,7 @@ function tellAbout(
   period: Covered,
   { drawn, settings }: { drawn: readonly Printable[]; settings: Settings | null },
 ): void {
-  noteStage(cli, period)
+  noteStages(cli, [period])
   const invoices = drawn.map(({ invoice }) => invoice)
   if (invoices.some(({ parties }) => parties === null))
     note(cli, 'Without --settings the invoice has no issuer and no address.')
@@ -196,19 +192,14 @@ function tellAbout(
     note(cli, 'A draft: tranche billing issue gives the invoice its number.')
 }
 
-async function writeOne(cli: Cli, options: Printing, drawn: Printable): Promise<void> {
+async function writeOne(cli: Cli, store: Store, options: Printing, asked: Asked): Promise<void> {
+  const drawn = await drawOne(cli, store, asked)
   await writePage(cli, options, drawn)
   if (options.output === null) return
   const done = doneJson(options.output, drawn)
-  const { invoice_number: number, total_usd: total } = done
-  const what =
-    number !== null
-      ? `Invoice ${number}`
-      : drawn.invoice.isDraft
-        ? 'Draft of an invoice'
-        : 'Provisional invoice'
-  if (cli.globals().json) print(cli, done, () => '')
-  else note(cli, `${what} of ${total} USD in ${options.output}.`)
+  const unnumbered = drawn.invoice.isDraft ? 'Draft of an invoice' : 'Provisional invoice'
+  const what = done.invoice_number === null ? unnumbered : `Invoice ${done.invoice_number}`
+  printWritten(cli, done, `${what} of ${done.total_usd} USD in ${options.output}.`)
 }
 
 type Printing = Target & Pick<InvoiceOptions, 'format'>
@@ -256,14 +247,12 @@ export async function issueInvoices(cli: Cli, store: Store, options: IssueOption
       'invoice_conflict',
       `${month} can still change: only a month that is final can be invoiced.`,
     )
-  const drawn: ToIssue[] = []
-  const unbilled: string[] = []
-  for (const tenant of await store.listTenants(filter, periodOf(month).end)) {
-    const { statement } = await bill(store, tenant, period)
-    const { partnerSlug: slug } = tenant
-    if (statement.fees.total === 0n) unbilled.push(slug)
-    else drawn.push(toIssue(settings, { slug, month }, statement.fees.total))
-  }
+  const { billed, unbilled } = await billAll(store, period, filter)
+  const drawn = billed.map(({ tenant, fees }): ToIssue => {
+    const whose = { slug: tenant.partnerSlug, month }
+    const parties = settings.parties(whose)
+    return { ...whose, net: fees.total, tax: taxOf(fees.total, parties.tax), details: detailsOf(parties) }
+  })
   refuseLacks(settings, drawn)
   const known = await issuedAlready(store, drawn)
   if (drawn.length > known)
@@ -284,11 +273,6 @@ export async function issueInvoices(cli: Cli, store: Store, options: IssueOption
   const earlier = rows.length === added ? '' : `, ${rows.length - added} had been issued before`
   const none = unbilled.length === 0 ? '' : `; nothing is owed by ${unbilled.join(', ')}`
   note(cli, `${counted(added, 'invoice')} issued${earlier}${none}.`)
-}
-
-function toIssue(settings: Settings, of: { slug: string; month: string }, net: Usd): ToIssue {
-  const parties = settings.parties(of)
-  return { ...of, net, tax: taxOf(net, parties.tax), details: detailsOf(parties) }
 }
 
 /** Before any number is assigned: an invoice that lacks a legal requirement would have to be credited. */
@@ -376,17 +360,12 @@ async function loweredSince(store: Store, number: string): Promise<string[]> {
 
 // billing issued: an index of invoices and credit notes, by the date of issue.
 
-export async function listIssued(
-  cli: Cli,
-  store: Store,
-  { months, filter }: { months: readonly string[]; filter: TenantFilter },
-): Promise<void> {
+export async function listIssued(cli: Cli, store: Store, { months, filter }: Months): Promise<void> {
   const rows: IssuedJson[] = []
   const forgotten: Unissued[] = []
   const [first] = await store.listInvoices(EVER, { after: null, limit: 1 })
-  for (const month of months) {
-    const period = await fixPeriodFor(cli, store, { month, filter })
-    if (period.final && first !== undefined && month >= first.month)
+  for (const period of await fixPeriods(cli, store, { months, filter })) {
+    if (period.final && first !== undefined && period.month >= first.month)
       forgotten.push(...(await unissued(store, period, filter)))
     for await (const page of issuedPages({ store, period, filter })) rows.push(...page.map(issuedJson))
   }
@@ -419,12 +398,11 @@ function noteForgotten(cli: Cli, forgotten: readonly Unissued[]): void {
 
 /** The partners that owe something for a month, and have no invoice. */
 async function unissued(store: Store, period: FixedPeriod, filter: TenantFilter): Promise<Unissued[]> {
+  const { month } = period
   const found: Unissued[] = []
-  for (const tenant of await store.listTenants(filter, periodOf(period.month).end)) {
-    const { fees } = (await bill(store, tenant, period)).statement
+  for (const { tenant, fees } of (await billAll(store, period, filter)).billed) {
     const { partnerSlug: slug } = tenant
-    if (fees.total > 0n && !(await store.findInvoiceOf(slug, period.month)))
-      found.push({ slug, month: period.month, fee: fees.total })
+    if (!(await store.findInvoiceOf(slug, month))) found.push({ slug, month, fee: fees.total })
   }
   return found
 }

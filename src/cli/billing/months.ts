@@ -9,6 +9,9 @@ import type { Cli } from '../context.ts'
 import { month, year } from '../options.ts'
 import { warn } from '../terminal.ts'
 
+/** The months of a report in their order, and the tenants in it. */
+export type Months = { months: readonly string[]; filter: TenantFilter }
+
 /** Ten years: the most months that one report covers. */
 const RANGE_MONTHS_MAX = 120
 
@@ -26,9 +29,7 @@ export function addMonthOptions(command: Command, otherwise?: string): Command {
         .argParser(month)
         .conflicts('yearToDate'),
     )
-    .addOption(
-      new Option('--to <month>', 'the last of them (YYYY-MM), by default the present one').argParser(month),
-    )
+    .option('--to <month>', 'the last of them (YYYY-MM), by default the present one', month)
     .addOption(
       new Option('--year <year>', 'its twelve months (YYYY), of the present one those that have begun')
         .argParser(year)
@@ -90,15 +91,8 @@ export async function timeFor(store: Store, { slug, environment }: TenantFilter)
 /** Naming more of them would add nothing. */
 const SANDBOXES_NAMED = 5
 
-/**
- * Warns of sandboxes that are ahead in a report of all test environments. The report uses real time, so for a month
- * that is not over by it, later records of a sandbox are missing.
- */
-export async function warnOfSandboxes(
-  cli: Cli,
-  store: Store,
-  { filter, months }: { filter: TenantFilter; months: readonly string[] },
-): Promise<void> {
+/** Warns of sandboxes that are ahead: a report of all test environments goes by the real time, and lacks the rest. */
+export async function warnOfSandboxes(cli: Cli, store: Store, { filter, months }: Months): Promise<void> {
   if (filter.slug !== null || filter.environment === 'live') return
   const { now: real } = await store.readClock()
   if (months.every((month) => periodOf(month).end <= real)) return

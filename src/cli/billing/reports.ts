@@ -8,6 +8,7 @@ import { EXPORTS, exportText, type Form, type Reading, sumsOfPartners } from '..
 import { type OrderLine, orderLineJson, orderPages } from '../../billing/invoice.ts'
 import { type ReconciledMonth, reconcile } from '../../billing/reconcile.ts'
 import { bill, statementJson } from '../../billing/statement.ts'
+import type { Statement } from '../../core/fees.ts'
 import { type Btc, formatBtc, formatCents, formatUsd, type Usd, usd } from '../../core/money.ts'
 import { type FixedPeriod, periodOf, type Stage, stageOf } from '../../core/month.ts'
 import { Problem } from '../../core/problem.ts'
@@ -24,11 +25,12 @@ import {
   note,
   print,
   printPages,
+  printWritten,
   renderTable,
   warn,
   write,
 } from '../terminal.ts'
-import { timeFor } from './months.ts'
+import { type Months, timeFor } from './months.ts'
 import type { Settings } from './settings.ts'
 
 // billing show: each partner's month, and the figures behind its fee.
@@ -37,25 +39,17 @@ type StatementJson = ReturnType<typeof statementJson>
 /** A row of the table; the last one has only columns that can be added up. */
 type Shown = Row<keyof StatementJson | 'per_user_usd'>
 
-export async function showMonths(
-  cli: Cli,
-  store: Store,
-  { months, filter }: { months: readonly string[]; filter: TenantFilter },
-): Promise<void> {
-  const periods: Covered[] = []
+export async function showMonths(cli: Cli, store: Store, scope: Months): Promise<void> {
+  const periods = await fixPeriods(cli, store, scope)
   const statements: StatementJson[] = []
   const shown: Shown[] = []
-  for (const month of months) {
-    const period = await fixPeriodFor(cli, store, { month, filter })
-    periods.push(period)
-    for (const tenant of await store.listTenants(filter, periodOf(month).end)) {
-      const { statement } = await bill(store, tenant, period)
+  for (const period of periods)
+    for (const statement of await statementsOf(store, period, scope.filter)) {
       const json = statementJson(statement)
       statements.push(json)
       shown.push({ ...json, per_user_usd: formatUsd(statement.tier.perActiveUser) })
     }
-  }
-  const isRange = months.length > 1
+  const isRange = periods.length > 1
   const table =
     shown.length === 0
       ? 'no partners'
@@ -67,17 +61,24 @@ export async function showMonths(
 }
 
 /** A row for each partner: the sums of its months. */
-export async function showPartners(
-  cli: Cli,
-  store: Store,
-  { months, filter }: { months: readonly string[]; filter: TenantFilter },
-): Promise<void> {
-  const periods: Covered[] = []
-  for (const month of months) periods.push(await fixPeriodFor(cli, store, { month, filter }))
-  const rows = await sumsOfPartners({ store, periods, filter })
+export async function showPartners(cli: Cli, store: Store, scope: Months): Promise<void> {
+  const periods = await fixPeriods(cli, store, scope)
+  const rows = await sumsOfPartners({ store, periods, filter: scope.filter })
   const table =
     rows.length === 0 ? 'no partners' : await renderTable(OF_PARTNERS, withTotal(PARTNER_COLUMNS, rows))
   print(cli, rows, () => `${titleOf(periods)}\n\n${table}${cutNote(rows)}`)
+}
+
+/** The statements of a month, in the order of the partners. */
+export async function statementsOf(
+  store: Store,
+  period: FixedPeriod,
+  filter: TenantFilter,
+): Promise<Statement[]> {
+  const statements: Statement[] = []
+  for (const tenant of await store.listTenants(filter, periodOf(period.month).end))
+    statements.push((await bill(store, tenant, period)).statement)
+  return statements
 }
 
 /** A note about the fractions of a cent that a table leaves out, if there are any. */
@@ -156,14 +157,10 @@ const STATEMENT_COLUMNS: Column<Shown>[] = [
 export async function proveMonths(
   cli: Cli,
   store: Store,
-  { months, filter, isYear }: { months: readonly string[]; filter: TenantFilter; isYear: boolean },
+  { months, filter, isYear }: Months & { isYear: boolean },
 ): Promise<void> {
-  const periods = []
-  for (const month of months) {
-    const period = await fixPeriodFor(cli, store, { month, filter })
-    noteStage(cli, period)
-    periods.push(period)
-  }
+  const periods = await fixPeriods(cli, store, { months, filter })
+  noteStages(cli, periods)
   const { tenants, months: proved, faults } = await reconcile(store, periods, filter)
   const findings = [...faults, ...proved.flatMap((one) => one.findings)]
   const ok = findings.length === 0
@@ -245,40 +242,24 @@ const FINDING_COLUMNS: Column<Fault>[] = [
 /** This many rows share column widths. An operator makes each of them, so there are seldom more. */
 const ROWS_TOGETHER = 1_000
 
-export async function listAdjustments(
-  cli: Cli,
-  store: Store,
-  { months, filter }: { months: readonly string[]; filter: TenantFilter },
-): Promise<void> {
-  const columns = months.length > 1 ? [ADJUSTMENT_MONTH, ...ADJUSTMENT_COLUMNS] : ADJUSTMENT_COLUMNS
-  await printPages(cli, together(linesOf(cli, store, { months, filter })), {
-    json: orderLineJson,
-    columns,
-    none: 'No adjustments.',
-  })
+export async function listAdjustments(cli: Cli, store: Store, scope: Months): Promise<void> {
+  const periods = await fixPeriods(cli, store, scope)
+  noteStages(cli, periods)
+  const columns = periods.length > 1 ? [ADJUSTMENT_MONTH, ...ADJUSTMENT_COLUMNS] : ADJUSTMENT_COLUMNS
+  const pages = linesOf({ store, periods, filter: scope.filter })
+  await printPages(cli, pages, { json: orderLineJson, columns, none: 'No adjustments.' })
 }
 
-async function* linesOf(
-  cli: Cli,
-  store: Store,
-  { months, filter }: { months: readonly string[]; filter: TenantFilter },
-): AsyncGenerator<OrderLine[]> {
-  for (const month of months) {
-    const period = await fixPeriodFor(cli, store, { month, filter })
-    noteStage(cli, period)
-    yield* orderPages({ store, period, filter })
-  }
-}
-
-/** The rows in larger pages, because a page for each month would make a table for each month. */
-async function* together<T>(pages: AsyncIterable<T[]>): AsyncGenerator<T[]> {
-  let rows: T[] = []
-  for await (const page of pages) {
-    rows.push(...page)
-    if (rows.length < ROWS_TOGETHER) continue
-    yield rows
-    rows = []
-  }
+/** In larger pages than they are read, because a page for each month would make a table for each month. */
+async function* linesOf({ store, periods, filter }: Reading & { store: Store }): AsyncGenerator<OrderLine[]> {
+  let rows: OrderLine[] = []
+  for (const period of periods)
+    for await (const page of orderPages({ store, period, filter })) {
+      rows.push(...page)
+      if (rows.length < ROWS_TOGETHER) continue
+      yield rows
+      rows = []
+    }
   yield rows
 }
 
@@ -316,15 +297,16 @@ export type ExportOptions = Target &
     quoteText?: boolean
   }
 
-type Export = { store: Store; months: readonly string[]; filter: TenantFilter; options: ExportOptions }
-
-export async function exportMonths(cli: Cli, { store, months, filter, options }: Export): Promise<void> {
+export async function exportMonths(
+  cli: Cli,
+  store: Store,
+  { months, filter, options }: Months & { options: ExportOptions },
+): Promise<void> {
   const { output } = options
   await refuseTarget(cli, options)
   collectOften()
-  const periods = []
-  for (const month of months) periods.push(await fixPeriodFor(cli, store, { month, filter }))
-  for (const period of periods) noteStage(cli, period)
+  const periods = await fixPeriods(cli, store, { months, filter })
+  noteStages(cli, periods)
   const reading = { store, periods, filter }
   // Rows on the screen show the progress; a bar between them would spoil both.
   const screen = output === null && cli.streams.out.isTTY
@@ -345,9 +327,8 @@ export async function exportMonths(cli: Cli, { store, months, filter, options }:
     progress?.clear()
   }
   if (output === null) return
-  // A script reads the result on stdout; a person gets a remark.
-  if (cli.globals().json) print(cli, { file: output, rows }, () => '')
-  else note(cli, `${counted(rows, options.format === 'hledger' ? 'transaction' : 'row')} in ${output}.`)
+  const what = options.format === 'hledger' ? 'transaction' : 'row'
+  printWritten(cli, { file: output, rows }, `${counted(rows, what)} in ${output}.`)
 }
 
 /** The text of an export, in the requested format. */
@@ -405,6 +386,12 @@ async function countLines({ store, periods, filter }: Reading): Promise<number> 
 /** The period of a report, and the state of its month. A final month is over, whatever the clock says. */
 export type Covered = FixedPeriod & { stage: Stage }
 
+export async function fixPeriods(cli: Cli, store: Store, { months, filter }: Months): Promise<Covered[]> {
+  const periods: Covered[] = []
+  for (const month of months) periods.push(await fixPeriodFor(cli, store, { month, filter }))
+  return periods
+}
+
 /** Fixes the period of a report. Warns of a month that is over and not final. */
 export async function fixPeriodFor(
   cli: Cli,
@@ -422,10 +409,12 @@ export async function fixPeriodFor(
   return { ...period, stage }
 }
 
-/** Remarks on a month whose figures will change, for results that do not say so themselves. */
-export function noteStage(cli: Cli, { month, stage }: Covered): void {
-  if (stage === 'ahead') note(cli, `${month} has not begun.`)
-  if (stage === 'running') note(cli, `${month} is not over yet: these are its figures so far.`)
+/** Remarks on months whose figures will change, for results that do not say so themselves. */
+export function noteStages(cli: Cli, periods: readonly Covered[]): void {
+  for (const { month, stage } of periods) {
+    if (stage === 'ahead') note(cli, `${month} has not begun.`)
+    if (stage === 'running') note(cli, `${month} is not over yet: these are its figures so far.`)
+  }
 }
 
 const notFinal = (month: string): string =>

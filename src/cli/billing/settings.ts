@@ -12,7 +12,6 @@ import { readInput } from '../input-file.ts'
 
 const LINE_MAX = 200
 const LINES_MAX = 20
-/** Payment within two years. */
 const DUE_DAYS_MAX = 730
 
 const line = z
@@ -21,9 +20,7 @@ const line = z
   .max(LINE_MAX)
   .refine((text) => text.trim() !== '' && !/\p{Cc}/u.test(text), 'must be one line of text')
 const lines = z.array(line).max(LINES_MAX)
-const country = z
-  .string()
-  .refine((text) => COUNTRY_PATTERN.test(text), 'must be two capital letters, such as DE')
+const country = z.string().regex(COUNTRY_PATTERN, 'must be two capital letters, such as DE')
 const dueDays = z.number().int().min(0).max(DUE_DAYS_MAX)
 
 const party = z.strictObject({
@@ -60,9 +57,7 @@ const tax = z.union(
   [
     z.literal('reverse-charge'),
     z.strictObject({
-      rate: z
-        .string()
-        .refine((text) => TAX_RATE_PATTERN.test(text), 'must be percent, such as "19" or "5.5"'),
+      rate: z.string().regex(TAX_RATE_PATTERN, 'must be percent, such as "19" or "5.5"'),
       label: line.optional(),
     }),
     z.strictObject({ exempt: line }),
@@ -71,9 +66,7 @@ const tax = z.union(
 )
 const customer = party.extend({ tax: tax.optional(), reference: line.optional(), note: line.optional() })
 
-/**
- * An account as hledger reads it: two spaces or a semicolon would end it, and a bracket in front would make it virtual.
- */
+/** As hledger reads it: two spaces or a semicolon would end it, a bracket in front would make it virtual. */
 const account = line.refine(
   (text) => /^[^\s;()[\]{}"*!]([^;{}\t]|\{partner\})*$/.test(text) && !/\s{2}|\s$/.test(text),
   'must be the name of an account, such as assets:receivable:{partner}',
@@ -85,7 +78,7 @@ const accounts = z.strictObject({
 })
 
 /** One entry, or several in turn: each holds until the month in which the next begins. */
-const versions = <T extends { from?: string | undefined }>(one: z.ZodType<T>) =>
+const versions = <T extends Dated>(one: z.ZodType<T>) =>
   z
     .preprocess((given) => (Array.isArray(given) ? given : [given]), z.array(one).min(1))
     .refine(
@@ -99,7 +92,6 @@ const settings = z.strictObject({
   accounts: accounts.optional(),
 })
 
-/** A valid settings file. */
 export type Settings = {
   /** The sender and the recipient of a month's invoice. Throws bad_file where the month has none. */
   parties: (of: { month: string; slug: string }) => Parties
@@ -163,12 +155,11 @@ function parsed(file: string): unknown {
   }
 }
 
+type Dated = { from?: string | undefined }
+
 /** The entry with the latest beginning that is not after the month. */
-function inForce<T extends { from?: string | undefined }>(
-  entries: readonly T[],
-  month: string,
-): T | undefined {
-  const begin = ({ from }: T): string => from ?? ''
+function inForce<T extends Dated>(entries: readonly T[], month: string): T | undefined {
+  const begin = ({ from }: Dated): string => from ?? ''
   const begun = entries.filter((entry) => begin(entry) <= month)
   return begun.toSorted((a, b) => (begin(a) < begin(b) ? -1 : 1)).at(-1)
 }

@@ -9,7 +9,6 @@ import { Problem, reasonInWords, unreadable } from '../../core/problem.ts'
 import { counted, visible } from '../../core/text.ts'
 import { formatInstant, type Instant, plus } from '../../core/time.ts'
 import { refuseFileName } from '../../store/address.ts'
-import type { Database } from '../../store/database.ts'
 import type { ResultStore } from '../../store/store.ts'
 import { nameTaken, refuseDevice } from '../../whole-file.ts'
 import { type Cli, databaseOf } from '../context.ts'
@@ -61,10 +60,7 @@ export function backupCommand(cli: Cli): Command {
 /** Without --keep, a backup is made by a person, who has promised no further ones. */
 const isJob = ({ keep }: Options): boolean => keep !== undefined
 
-/**
- * Records a backup made without --keep, if it is in the job's folder: it then counts as the job's newest, which a
- * finding had asked for.
- */
+/** A backup without --keep counts as the job's newest where it is in the job's folder: a finding had asked for it. */
 async function rememberMade(cli: Cli, file: string, options: Options): Promise<void> {
   const made = resolve(file)
   const folder = dirname(made)
@@ -85,10 +81,7 @@ function rememberFailed(cli: Cli, place: string, reason: string): Promise<void> 
   return remember(cli, async () => true, { ok: false, message, backups: { folder, newest: null } })
 }
 
-/**
- * Records the result for `status` and the metrics, as a daily check does. A backup whose result cannot be recorded is
- * still valid.
- */
+/** For `status` and the metrics. A backup whose result cannot be recorded is still valid. */
 async function remember(
   cli: Cli,
   isOfJob: (store: ResultStore) => Promise<boolean>,
@@ -102,7 +95,6 @@ async function remember(
   await unlessMoved(cli, 'backup', noted)
 }
 
-/** Returns the name of the new backup. */
 async function backUp(cli: Cli, place: string, { force = false, keep }: Options): Promise<string> {
   const folder = folderIn(place, keep !== undefined)
   const { file, bytes } =
@@ -120,9 +112,11 @@ async function backUp(cli: Cli, place: string, { force = false, keep }: Options)
 async function makeCopy(cli: Cli, copy: string, replace: boolean): Promise<{ bytes: number | null }> {
   refuseFileName(copy)
   const database = await cli.database()
-  return database.asFile
-    ? database.asFile.backUp(copy, { replace })
-    : backUpServer(cli, database, { copy, replace })
+  if (database.asFile) return database.asFile.backUp(copy, { replace })
+  refuseDevice(copy)
+  if (!replace && existsSync(copy)) throw nameTaken(copy)
+  const to = await databaseOf(copy, cli.machine)
+  return copyWatched(cli, { from: database, to }, { seal: null, replace, kind: 'backup' })
 }
 
 /**
@@ -193,15 +187,4 @@ function removeOlder(
       return false
     }
   })
-}
-
-async function backUpServer(
-  cli: Cli,
-  database: Database,
-  { copy, replace }: { copy: string; replace: boolean },
-): Promise<{ bytes: number | null }> {
-  refuseDevice(copy)
-  if (!replace && existsSync(copy)) throw nameTaken(copy)
-  const to = await databaseOf(copy, cli.machine)
-  return copyWatched(cli, { from: database, to }, { seal: null, replace, kind: 'backup' })
 }

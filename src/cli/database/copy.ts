@@ -57,11 +57,8 @@ async function endsOf(cli: Cli, { from, to }: Named): Promise<Ends> {
 
 async function move(cli: Cli, { from, to }: Ends, seal: boolean): Promise<void> {
   const audit = auditEntry(cli, 'database.freeze', from.shown, { kind: 'moved', moved_to: to.shown })
-  const copied = await copyWatched(
-    cli,
-    { from, to },
-    { seal: seal ? audit : null, replace: false, kind: 'move' },
-  )
+  const options = { seal: seal ? audit : null, replace: false, kind: 'move' } as const
+  const copied = await copyWatched(cli, { from, to }, options)
   const frozen = await to.frozen()
   const rows = copied.tables.reduce((sum, table) => sum + table.rows, 0)
   const json = {
@@ -111,10 +108,9 @@ async function takeBack(cli: Cli, { from, to, seal, yes = false }: Options): Pro
 
 // A copy that a person watches: with a bar on a terminal, and with errors that name the side they come from.
 
-/** Copies with a bar on a terminal. */
 export async function copyWatched(
   cli: Cli,
-  { from, to }: { from: Database; to: Database },
+  { from, to }: Ends,
   options: Pick<CopyOptions, 'seal' | 'replace' | 'kind' | 'restore'>,
 ): Promise<Copied> {
   const { copyDatabase } = await import('../../copy.ts')

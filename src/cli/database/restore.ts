@@ -37,11 +37,9 @@ async function putBack(cli: Cli, copy: string, force: boolean): Promise<void> {
   }
 }
 
-async function putOpenBack(
-  cli: Cli,
-  { copy, open }: Pick<Restoring, 'copy' | 'open'>,
-  force: boolean,
-): Promise<void> {
+type Copy = Pick<Restoring, 'copy' | 'open'>
+
+async function putOpenBack(cli: Cli, { copy, open }: Copy, force: boolean): Promise<void> {
   const database = await cli.database()
   const { shown } = database
   await confirmOnTerminal(
@@ -57,10 +55,7 @@ async function putOpenBack(
       cli,
       `${counted(unread, 'line')} of ${shown}.erasures cannot be read, and whoever was erased there may have the e-mail back: erase them again, as \`tranche audit\` of the old database or your own records have them`,
     )
-  const outcome: Outcome = {
-    sinceCopy: null,
-    mended: { erasedAgain: 0, carried: [], kept: new Set() },
-  }
+  const outcome: Outcome = { sinceCopy: null, mended: { erasedAgain: 0, carried: [], kept: new Set() } }
   const restoring: Restoring = {
     copy,
     open,
@@ -170,19 +165,14 @@ function showRestored(cli: Cli, database: Database, old: Replaced, { sinceCopy, 
 
 /** Invoices are with their readers: a copy that lacks them would assign their numbers again. */
 function issuedInWords(issued: readonly UnknownInvoice[], kept: ReadonlySet<string>): string[] {
-  const [has, lacks] = [true, false].map((is) => issued.filter(({ number }) => kept.has(number) === is))
+  const words = (one: UnknownInvoice): string => `${one.number} ${one.partnerSlug} ${one.month}`
+  const has = issued.filter(({ number }) => kept.has(number))
+  const lacks = issued.filter(({ number }) => !kept.has(number))
   return [
-    ...titled('Issued since the copy, and kept in it:', has ?? [], invoiceInWords),
-    ...titled(
-      'Issued since the copy, and NOT in it: do not issue before you know why:',
-      lacks ?? [],
-      invoiceInWords,
-    ),
+    ...titled('Issued since the copy, and kept in it:', has, words),
+    ...titled('Issued since the copy, and NOT in it: do not issue before you know why:', lacks, words),
   ]
 }
-
-const invoiceInWords = ({ number, partnerSlug, month }: UnknownInvoice): string =>
-  `${number} ${partnerSlug} ${month}`
 
 const stopInWords = ({ kind, partnerSlug, environment, subject }: Stop): string =>
   [kind, partnerSlug, environment, subject === partnerSlug ? null : subject].filter(Boolean).join(' ')
@@ -196,7 +186,6 @@ function titled<T>(title: string, all: readonly T[], words: (one: T) => string):
 
 type NextStep = { command: string; why: string }
 
-/** The steps in their order. */
 function stepsFrom(cli: Cli, database: Database, old: Replaced): NextStep[] {
   const step = (why: string, ...words: string[]) => ({
     command: commandLine(cli.self(), ['tranche', ...words]),

@@ -3,21 +3,22 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { Command, Option } from 'commander'
+import { Command } from 'commander'
 import type { Cli } from '../context.ts'
 import { EXIT } from '../exit-codes.ts'
 import { wholeNumber } from '../options.ts'
-import { createPaint, note, print, stopGently } from '../terminal.ts'
+import { createPaint, note, print, STOP_OR_HANG_UP, stopGently } from '../terminal.ts'
 
 type DemoOptions = { seed: number; keep: boolean }
 
 export function demoCommand(cli: Cli): Command {
   return new Command('demo')
     .description('simulated weeks of purchases in a throw-away database, and a summary')
-    .addOption(
-      new Option('--seed <number>', 'another synthetic price path and another partner')
-        .argParser(wholeNumber(0, 999_999_999))
-        .default(1),
+    .option(
+      '--seed <number>',
+      'another synthetic price path and another partner',
+      wholeNumber(0, 999_999_999),
+      1,
     )
     .option('--keep', 'keep the database and say where it is', false)
     .action((options: DemoOptions) => demo(cli, options))
@@ -30,7 +31,7 @@ async function demo(cli: Cli, { seed, keep }: DemoOptions): Promise<void> {
     remove()
     process.exit(EXIT.interrupted)
   }
-  const stop = stopGently(endNow, { hangUp: true })
+  const stop = stopGently(endNow, STOP_OR_HANG_UP)
   let kept = false
   try {
     const [{ playStory }, { readAccount }, { nextCommands, programName, showAccount, started }] =

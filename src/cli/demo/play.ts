@@ -136,13 +136,7 @@ async function enrol(partner: Partner): Promise<void> {
   for (const plan of PLANS) await partner.call('POST', '/plans', plan)
 }
 
-type Stage = {
-  store: Store
-  machine: Machine
-  setClock: (now: Instant) => void
-  partner: Partner
-  path: readonly Price[]
-}
+type Stage = ReturnType<typeof machineAt> & { store: Store; partner: Partner; path: readonly Price[] }
 
 /** Calls `begin` before each pass. */
 async function playWeeks(stage: Stage, begin: (at: Instant) => void): Promise<Story['scheduler']> {

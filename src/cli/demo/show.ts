@@ -14,7 +14,7 @@ import type { Account } from './account.ts'
 import { DAYS, PASS_EVERY_MS, START, WEEKS } from './play.ts'
 
 /** The output of `demo --json`. The database is null when it is gone. */
-export type Printed = Account & { database: string | null; commands: NextCommand[] }
+export type Printed = Account & { database: string | null; commands: ReturnType<typeof nextCommands> }
 
 export async function showAccount(account: Printed, paint: Paint): Promise<string> {
   const { seed, from, to, scheduler, commands, database } = account
@@ -34,8 +34,9 @@ export async function showAccount(account: Printed, paint: Paint): Promise<strin
     'The ledger': ledger(account, paint),
     'Run it for real': steps.join('\n\n'),
   }
-  const shown = Object.entries(sections).map(([title, body]) => `${paint('bold', title)}\n\n${body}`)
-  return shown.join('\n\n\n')
+  return Object.entries(sections)
+    .map(([title, body]) => `${paint('bold', title)}\n\n${body}`)
+    .join('\n\n\n')
 }
 
 async function budgets({ plans }: Account, paint: Paint): Promise<string> {
@@ -181,8 +182,6 @@ const paragraph = (text: string): string => wrapped(text, 79).join('\n')
 /** As the person would type it, and for cron, which has no working directory and a short PATH. */
 type ProgramName = { typed: string; absolute: string }
 
-export type NextCommand = { what: string; command: string }
-
 /** How this process was started. */
 export const started = () => ({
   argv0: process.argv0,
@@ -196,13 +195,8 @@ export const started = () => ({
  * The executable, under the name by which it was called; from a checkout, the starter beside the running script,
  * because the starter's own name is no longer among the process's arguments.
  */
-export function programName({
-  argv0,
-  execPath,
-  script,
-  cwd,
-  built,
-}: ReturnType<typeof started>): ProgramName {
+export function programName(start: ReturnType<typeof started>): ProgramName {
+  const { argv0, execPath, script, cwd, built } = start
   if (built) return { typed: argv0, absolute: execPath }
   const absolute = join(dirname(resolve(cwd, script)), 'tranche')
   const near = relative(cwd, absolute)
@@ -212,10 +206,7 @@ export function programName({
 }
 
 /** In the order of typing, in one folder and one shell: later ones rely on variables set by earlier ones. */
-export function nextCommands(
-  { typed, absolute }: ProgramName,
-  { db, cwd }: { db: string; cwd: string },
-): NextCommand[] {
+export function nextCommands({ typed, absolute }: ProgramName, { db, cwd }: { db: string; cwd: string }) {
   const tranche = db === DATABASE_DEFAULT ? quoted(typed) : onDatabase(quoted(typed), db)
   const post = (route: string, body: string) =>
     `curl -sS "$TRANCHE_URL/partner/v1/${route}" -H "$AUTH" -d '{\n  ${body.replaceAll(', ', ',\n  ')}}'`

@@ -23,10 +23,8 @@ type PartnerOptions = {
   quote: () => Price
   chance: Chance
   /** How often each irregularity happens, as fractions of one; the rest is filled. */
-  manners: Manners
+  manners: { partial: number; failed: number; silent: number; answerLost: number }
 }
-
-export type Manners = { partial: number; failed: number; silent: number; answerLost: number }
 
 /** An instruction from GET /executions/due, with the fields that this partner uses. */
 type Instruction = {
@@ -36,35 +34,28 @@ type Instruction = {
   delivered_count: number
 }
 
-export type Tally = {
-  polls: number
+const emptyTally = () => ({
+  polls: 0,
   /** Instructions delivered for the first time. */
-  delivered: number
-  redelivered: number
+  delivered: 0,
+  redelivered: 0,
   /** Orders that bought all, some, or nothing. */
-  filled: number
-  partial: number
-  failed: number
+  filled: 0,
+  partial: 0,
+  failed: 0,
   /** Instructions not answered until they were delivered again. */
-  silent: number
+  silent: 0,
   /** Confirmations sent again, as if the answer had been lost, and answered as replays. */
-  replayed: number
+  replayed: 0,
   /** Confirmations refused because the execution had been cancelled meanwhile. */
-  refused_late: number
+  refused_late: 0,
   /** The sum of the accepted reports: the partner's own book. */
-  spent: Usd
-  bought: Btc
-}
+  spent: ZERO_USD,
+  bought: 0n as Btc,
+})
 
-export type Partner = {
-  tally: Readonly<Tally>
-  /** One authenticated call; throws on any answer but 200. */
-  call(method: string, path: string, body?: unknown): Promise<unknown>
-  /** Polls for due instructions. Unanswered ones come again only when their lease has expired. */
-  poll(): Promise<Instruction[]>
-  /** Buys and reports, all at once as a busy venue does. */
-  work(instructions: readonly Instruction[]): Promise<void>
-}
+export type Tally = ReturnType<typeof emptyTally>
+export type Partner = ReturnType<typeof createPartner>
 
 /** How the service distinguishes this conflict from the others, which would be the partner's mistakes. */
 const CANCELLED_MEANWHILE = /was cancelled before it was confirmed/
@@ -72,22 +63,17 @@ const CANCELLED_MEANWHILE = /was cancelled before it was confirmed/
 type Desk = PartnerOptions & { tally: Tally }
 type Answer = { status: number; body: unknown }
 type Report = Record<string, string>
-type Order = {
-  instruction: Instruction
-  /** Null when the partner stays silent for now. */
-  report: Report | null
-  spent: Usd
-  bought: Btc
-  answerLost: boolean
-}
+type Order = { instruction: Instruction; report: Report; spent: Usd; bought: Btc; answerLost: boolean }
 
-export function createPartner(options: PartnerOptions): Partner {
+export function createPartner(options: PartnerOptions) {
   const desk: Desk = { ...options, tally: emptyTally() }
   const { tally } = desk
   return {
     tally,
-    call: (method, path, body) => call(desk, method, path, body),
+    /** One authenticated call; throws on any answer but 200. */
+    call: (method: string, path: string, body?: unknown) => call(desk, method, path, body),
 
+    /** Polls for due instructions. Unanswered ones come again only when their lease has expired. */
     async poll() {
       const due = (await call(desk, 'GET', '/executions/due')) as Instruction[]
       tally.polls += 1
@@ -95,27 +81,31 @@ export function createPartner(options: PartnerOptions): Partner {
       return due
     },
 
-    async work(instructions) {
+    /** Buys and reports, all at once as a busy venue does. */
+    async work(instructions: readonly Instruction[]) {
       // Random numbers are drawn in the order of the instructions, before anything runs in parallel.
-      const orders = instructions.map((instruction) => place(desk, instruction))
+      const orders = instructions.flatMap((instruction) => place(desk, instruction) ?? [])
       await Promise.all(orders.map((order) => confirm(desk, order)))
     },
   }
 }
 
-/** Decides the outcome of an instruction at the venue. */
-function place({ chance, manners, quote }: Desk, instruction: Instruction): Order {
+/** Decides the outcome of an instruction at the venue. Null when the partner stays silent for now. */
+function place({ chance, manners, quote, tally }: Desk, instruction: Instruction): Order | null {
   const roll = chance()
   const answerLost = chance() < manners.answerLost
   const share = chance()
   const { failed, partial } = manners
   const silent = instruction.delivered_count === 1 ? manners.silent : 0
-  if (roll < silent) return { instruction, report: null, ...NOTHING, answerLost }
+  if (roll < silent) {
+    tally.silent += 1
+    return null
+  }
   // The execution id without its prefix is a valid order id, and the same one when the instruction comes again.
   const order = { partner_order_id: instruction.execution_id.slice('exec_'.length) }
   if (roll < silent + failed) {
     const report = { ...order, status: 'failed', failure_reason: 'the venue rejected the order' }
-    return { instruction, report, ...NOTHING, answerLost }
+    return { instruction, report, spent: ZERO_USD, bought: 0n as Btc, answerLost }
   }
   const price = quote()
   const whole = usd(instruction.amount_usd)
@@ -131,8 +121,6 @@ function place({ chance, manners, quote }: Desk, instruction: Instruction): Orde
   return { instruction, report, spent: some, bought, answerLost }
 }
 
-const NOTHING = { spent: ZERO_USD, bought: 0n as Btc }
-
 /** Between three and eight tenths, in whole cents; an amount too small to divide stays whole. */
 function partOf(whole: Usd, share: number): Usd {
   const part = floorToCents(((whole * BigInt(Math.round(300 + share * 500))) / 1000n) as Usd)
@@ -142,10 +130,6 @@ function partOf(whole: Usd, share: number): Usd {
 /** Reports the outcome of an order; throws on any answer but that it is accepted, or was cancelled meanwhile. */
 async function confirm(desk: Desk, { instruction, report, ...order }: Order): Promise<void> {
   const { tally } = desk
-  if (report === null) {
-    tally.silent += 1
-    return
-  }
   const path = `/executions/${instruction.execution_id}/confirm`
   const answer = await send(desk, 'POST', path, report)
   if (answer.status === 409 && CANCELLED_MEANWHILE.test(JSON.stringify(answer.body))) {
@@ -185,20 +169,6 @@ async function send({ url, key }: Desk, method: string, path: string, body?: unk
 const unexpected = (method: string, path: string, { status, body }: Answer): Error =>
   new Error(`${method} ${path} was answered ${status}: ${JSON.stringify(body)}`)
 
-const emptyTally = (): Tally => ({
-  polls: 0,
-  delivered: 0,
-  redelivered: 0,
-  filled: 0,
-  partial: 0,
-  failed: 0,
-  silent: 0,
-  replayed: 0,
-  refused_late: 0,
-  spent: ZERO_USD,
-  bought: 0n as Btc,
-})
-
 // A synthetic price path: made up, repeatable, and not a forecast.
 
 /** Numbers in [0, 1), the same for the same seed and stream. Never for anything secret. */
@@ -218,10 +188,7 @@ const VOLATILITY_PER_YEAR = 0.5
 const WANDER = 0.4
 const WANDER_HALF_LIFE_MINUTES = 36 * 60
 
-/**
- * One price a minute: a geometric random walk whose volatility wanders around a mean. A pure function of the seed.
- * Floats are fine here: this is where the price comes from, and it leaves as exact cents.
- */
+/** A price a minute: a geometric random walk whose volatility wanders around a mean. Floats that end as cents. */
 export function syntheticPath(seed: number, minutes: number): Price[] {
   const chance = createChance(seed, 'prices')
   const usual = VOLATILITY_PER_YEAR / Math.sqrt(MINUTES_PER_YEAR)

@@ -1,25 +1,49 @@
-// The questions and the output of init.
+// What init does when it is run: the questions, its steps in turn, and the output.
 
 import { existsSync } from 'node:fs'
 import { formatPrice } from '../../core/money.ts'
 import { type Environment, refusePartnerName } from '../../core/partner.ts'
 import { Problem } from '../../core/problem.ts'
 import { createFeed, FEED_WORDS, feedName } from '../../price/feed.ts'
-import type { Cli } from '../context.ts'
+import { isServer, shownAddress } from '../../store/address.ts'
+import { tellingOfWaits } from '../../store/database.ts'
+import { type Cli, databaseOf } from '../context.ts'
 import { slug } from '../options.ts'
 import { pingUrl } from '../service/ping.ts'
-import { ask, askLine, isYes } from '../terminal.ts'
-import type { Taken } from './file-steps.ts'
-import { type Answer, readSetting } from './installed-program.ts'
-import type { Place } from './places.ts'
 import {
+  ask,
+  askLine,
+  askOptional,
+  confirmForGood,
+  confirmOnTerminal,
+  isYes,
+  mayAsk,
+  note,
+  print,
+  warn,
+} from '../terminal.ts'
+import type { Step, Taken } from './file-steps.ts'
+import { type Answer, askService, readSetting } from './installed-program.ts'
+import {
+  hasCron,
   installedSchedulers,
-  isOnPath,
+  type Place,
+  placeFor,
   type Scheduler,
+  schedulerFor,
   schedulerOfMachine,
   usualScheduler,
-} from './scheduler.ts'
-import { crontabLines, type FirstPartner, type IssuedKey, type Left } from './steps.ts'
+} from './places.ts'
+import {
+  crontabLines,
+  type FirstPartner,
+  firstKey,
+  type IssuedKey,
+  type Left,
+  leftBehind,
+  stepsFor,
+  undoSteps,
+} from './steps.ts'
 
 /** The options of init, as the parser hands them over; the dialogue asks for what is missing. */
 export type InitOptions = {
@@ -29,12 +53,95 @@ export type InitOptions = {
   /** False for --no-start. */
   start: boolean
   scheduler?: Scheduler
-  priceFeed?: string
-  ping?: URL
-  partner?: string
-  name?: string
-  env?: Environment
+  priceFeed?: string | undefined
+  ping?: URL | undefined
+  partner?: string | undefined
+  name?: string | undefined
+  env?: Environment | undefined
 }
+
+export async function init(cli: Cli, place: Place, given: InitOptions): Promise<void> {
+  if (!given.start && given.partner !== undefined)
+    throw new Problem('usage', '--no-start makes no database, so it takes no --partner.')
+  const asks = mayAsk(cli) && !given.yes && !given.dryRun
+  const options = asks ? await askForRest(cli, place, given) : given
+  const partner = partnerOf(options)
+  const scheduler = schedulerFor(place, options.scheduler)
+  const trial = await tryFeed(cli, options.priceFeed ?? readFeed(place))
+  // Anything that prevents a step is reported before the first step is taken.
+  const steps = stepsFor(place, scheduler, { ...options, partner }).map((step) => ({
+    ...step,
+    isTaken: step.isDone(),
+  }))
+  if (asks) {
+    for (const { isTaken, what } of steps) note(cli, `${isTaken ? 'as it is' : 'to do   '} ${what}`)
+    await confirmOnTerminal(cli, 'Go on?')
+  }
+  const isDry = options.dryRun === true
+  const { taken, key } = await tellingOfServer(cli, place, async () => ({
+    taken: await takeAll(cli, steps, isDry),
+    key: partner && !isDry ? await firstKey(place, partner) : null,
+  }))
+  const isStarted = options.start
+  const answer = scheduler === 'systemd' && isStarted && !isDry ? askService(place) : null
+  await report(cli, { place, scheduler, trial, taken, isStarted, answer, partner, key, isDry })
+}
+
+/** Does nothing for a file: the steps make whatever it needs. */
+async function tellingOfServer<T>(cli: Cli, { database }: Place, work: () => Promise<T>): Promise<T> {
+  if (!isServer(database)) return work()
+  return tellingOfWaits(await databaseOf(database, cli.machine), (what) => note(cli, what), work)
+}
+
+/** Throws usage for half a partner, and for a name that `partner create` would refuse when all else is done. */
+function partnerOf({ partner, name, env }: InitOptions): FirstPartner | null {
+  if (partner === undefined && name === undefined) return null
+  if (partner === undefined || name === undefined)
+    throw new Problem('usage', '--partner and --name go together.')
+  refusePartnerName(name)
+  return { slug: partner, name, environment: env ?? 'test' }
+}
+
+/** Takes the steps that are not taken yet. When one fails, says which were taken before it. */
+async function takeAll(
+  cli: Cli,
+  steps: readonly (Step & { isTaken: boolean })[],
+  dryRun: boolean,
+): Promise<Taken[]> {
+  const taken: Taken[] = []
+  for (const { what, isTaken, perform } of steps) {
+    try {
+      if (!isTaken && !dryRun) await perform()
+    } catch (error) {
+      for (const line of stepLines(taken)) note(cli, line)
+      throw error
+    }
+    const state = isTaken ? 'already' : dryRun ? 'would' : 'done'
+    taken.push({ state, what })
+  }
+  return taken
+}
+
+export async function undoInit(cli: Cli, place: Place, { yes, dryRun }: InitOptions): Promise<void> {
+  const steps = undoSteps(place)
+  if (!dryRun && !yes) {
+    for (const { what } of steps) note(cli, `to do    ${what}`)
+    await confirmForGood(cli, { yes: false, what: 'This stops the service and its jobs', question: 'Go on?' })
+  }
+  if (!dryRun) for (const { perform } of steps) await perform()
+  const taken = steps.map(({ what }) => ({ state: dryRun ? ('would' as const) : ('done' as const), what }))
+  const left = leftBehind(place)
+  print(cli, { steps: taken, left }, () => undoLines(taken, left).join('\n'))
+}
+
+/** Anything that is not named stays where this machine's jobs have it. */
+export function placeOf(db: string | null): Place {
+  const place = placeFor(db)
+  const known = db === null ? readSetting(place, 'TRANCHE_DB') : undefined
+  return known !== undefined && isServer(known) ? placeFor(known) : place
+}
+
+// The questions.
 
 /** The options with the answers. Throws Interrupted when Ctrl-C is pressed. */
 export async function askForRest(cli: Cli, place: Place, given: InitOptions): Promise<InitOptions> {
@@ -44,15 +151,7 @@ export async function askForRest(cli: Cli, place: Place, given: InitOptions): Pr
   const partner = given.start ? (given.partner ?? (await askPartner(cli))) : undefined
   const name = partner === undefined ? given.name : (given.name ?? (await askName(cli, partner)))
   const env = partner === undefined ? given.env : (given.env ?? (await askEnvironment(cli, partner)))
-  return {
-    ...given,
-    scheduler,
-    ...(priceFeed !== undefined && { priceFeed }),
-    ...(ping !== undefined && { ping }),
-    ...(partner !== undefined && { partner }),
-    ...(name !== undefined && { name }),
-    ...(env !== undefined && { env }),
-  }
+  return { ...given, scheduler, priceFeed, ping, partner, name, env }
 }
 
 async function askScheduler(cli: Cli, place: Place): Promise<Scheduler> {
@@ -70,27 +169,21 @@ async function askScheduler(cli: Cli, place: Place): Promise<Scheduler> {
 
 /** Undefined leaves the settings as they are: with their feed, if they have one. */
 const askFeed = (cli: Cli): Promise<string | undefined> =>
-  ask(cli, `Where do prices come from: ${FEED_WORDS}? [as set, or none]`, (answer) => {
-    if (answer === '') return undefined
+  askOptional(cli, `Where do prices come from: ${FEED_WORDS}? [as set, or none]`, (answer) => {
     createFeed(answer, { clock: cli.machine.clock, warn: () => {} })
     return answer
   })
 
-/**
- * Without an outside monitor nobody notices that the scheduler has stopped, so init asks for one; undefined leaves the
- * setting.
- */
+/** Without an outside monitor nobody notices that the scheduler has stopped. Undefined leaves the setting. */
 const askPing = (cli: Cli): Promise<URL | undefined> =>
-  ask(
+  askOptional(
     cli,
     'Which heartbeat monitor is to be called after each tick, as an address? [as set, or none]',
-    (answer) => (answer === '' ? undefined : pingUrl(answer)),
+    pingUrl,
   )
 
 const askPartner = (cli: Cli): Promise<string | undefined> =>
-  ask(cli, 'The first partner, as a short name such as acme? [none]', (answer) =>
-    answer === '' ? undefined : slug(answer),
-  )
+  askOptional(cli, 'The first partner, as a short name such as acme? [none]', slug)
 
 const askName = (cli: Cli, partner: string): Promise<string> =>
   ask(cli, `The name of ${partner} as shown?`, (answer) => {
@@ -126,7 +219,6 @@ each fires in the middle of its share. The first one comes two hours after a dai
 more begins, three hours after a weekly plan of 140.00 or a bi-weekly plan of 280.00. A smaller plan has
 fewer tranches, and its first one comes later.`
 
-/** What the answer means for the plans. */
 export function feedWords({ feed, price_usd, complaints }: Trial): string {
   if (feed === 'none') return `There is no price feed.\n${CLOCK}`
   if (price_usd === null)
@@ -145,9 +237,31 @@ export type Outcome = {
   /** Null where nothing was started that could answer. */
   answer: Answer | null
   partner: FirstPartner | null
-  /** Null when none was made. */
   key: IssuedKey | null
   isDry: boolean
+}
+
+async function report(cli: Cli, outcome: Outcome): Promise<void> {
+  const { place, scheduler, trial, taken, answer, partner, key } = outcome
+  for (const warning of warningsOf(outcome)) warn(cli, warning)
+  if (key) {
+    const remedy = `run \`${onInstalled(place, `key revoke ${key.key_id}`)}\`, and create another.`
+    cli.streams.shownOnce?.({ what: `the key ${key.key_id}`, remedy })
+  }
+  const { program, settings } = place
+  const database = shownAddress(place.database)
+  const json = {
+    program,
+    settings,
+    database,
+    scheduler,
+    steps: taken,
+    service: answer,
+    feed: trial,
+    partner: partner?.slug ?? null,
+    key,
+  }
+  print(cli, json, () => reportLines(outcome).join('\n'))
 }
 
 /** A step on each line. How to undo them is not said here: pasted a year later, it would end the service. */
@@ -239,11 +353,10 @@ export function warningsOf({ place, scheduler, answer }: Outcome): string[] {
       `the service does not answer at ${answer.url} (${answer.answer}): journalctl -u tranche`,
     ]
   if (scheduler !== 'cron') return twice
-  const hasCron = isOnPath('cron') || isOnPath('crond')
   const hasLog = existsSync('/dev/log')
   return [
     ...twice,
-    ...(hasCron ? [] : ['cron is not installed, so nothing runs: apt-get install cron']),
+    ...(hasCron() ? [] : ['cron is not installed, so nothing runs: apt-get install cron']),
     ...(hasLog
       ? []
       : ['no system log listens on /dev/log, so nobody hears of a job that fails: apt-get install rsyslog']),

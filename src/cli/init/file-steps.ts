@@ -13,6 +13,7 @@ import {
   readFileSync,
   readSync,
   type Stats,
+  statSync,
 } from 'node:fs'
 import { Problem } from '../../core/problem.ts'
 import { isLinkRefused, openNamed, openUnlinked } from '../../plain-file.ts'
@@ -145,41 +146,20 @@ function onPlace<T>(path: string, work: (place: number) => T): T {
 const notPlain = (path: string): Problem =>
   new Problem('bad_file', `${path} is a link or not a plain file: move it away, then run init again.`)
 
-// Whether two files are equal, without holding either in memory: an executable has more than 150 MB.
-
-const PIECE_BYTES = 1 << 20
-
 /** Throws the error of the file system for a file that cannot be read. */
-export function haveSameContent(one: string, other: string): boolean {
-  const files: number[] = []
+export const haveSameContent = (one: string, other: string): boolean =>
+  statSync(one).size === statSync(other).size && hashOf(one) === hashOf(other)
+
+/** Read piece by piece: an executable has more than 150 MB. */
+function hashOf(file: string): string {
+  const hash = createHash('sha256')
+  const piece = Buffer.allocUnsafe(1 << 20)
+  const opened = openNamed(file)
   try {
-    for (const name of [one, other]) files.push(openNamed(name))
-    const [first = -1, second = -1] = files
-    const [a, b] = [fstatSync(first), fstatSync(second)]
-    if (a.dev === b.dev && a.ino === b.ino) return true
-    return a.size === b.size && areAlike(first, second)
+    for (let read = readSync(opened, piece); read > 0; read = readSync(opened, piece))
+      hash.update(piece.subarray(0, read))
+    return hash.digest('hex')
   } finally {
-    for (const file of files) closeSync(file)
+    closeSync(opened)
   }
-}
-
-function areAlike(one: number, other: number): boolean {
-  const [here, there] = [Buffer.allocUnsafe(PIECE_BYTES), Buffer.allocUnsafe(PIECE_BYTES)]
-  for (let at = 0; ; at += PIECE_BYTES) {
-    const read = readWhole(one, here, at)
-    if (readWhole(other, there, at) !== read) return false
-    if (!here.subarray(0, read).equals(there.subarray(0, read))) return false
-    if (read < PIECE_BYTES) return true
-  }
-}
-
-/** Reads until the piece is full or the file ends; a single read may bring less. */
-function readWhole(file: number, piece: Buffer, at: number): number {
-  let read = 0
-  while (read < piece.length) {
-    const more = readSync(file, piece, read, piece.length - read, at + read)
-    if (more === 0) break
-    read += more
-  }
-  return read
 }

@@ -27,10 +27,7 @@ export function idsOf({ user }: Place): Ids | null {
   return uid && gid ? { uid: Number(uid), gid: Number(gid) } : null
 }
 
-/**
- * Runs a command of the installed program as the user of the jobs, on their database: what works here works for them.
- * Returns the JSON that it printed. Throws with that command's message.
- */
+/** The JSON that a command of the installed program prints to the user of the jobs. Throws with its message. */
 export function runInstalled(place: Place, argv: readonly string[]): unknown {
   const ended = spawnSync(place.program, [...argv, '--json'], { ...asJobs(place), encoding: 'utf8' })
   return answerOf(place, argv, ended)

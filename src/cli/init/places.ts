@@ -1,11 +1,12 @@
-// Where init puts things: for root, the places that deploy/ names; for other users, a folder of their own.
+// Where init puts things: for root, the places that deploy/ names; for other users, a folder of their own. And what
+// runs the jobs there.
 
-import { lstatSync } from 'node:fs'
-import { dirname, join, resolve } from 'node:path'
+import { accessSync, constants, existsSync, lstatSync } from 'node:fs'
+import { delimiter, dirname, join, resolve } from 'node:path'
 import { isSea } from 'node:sea'
 import { Problem } from '../../core/problem.ts'
 import { INSTALLED, isServer, refuseNoAddress } from '../../store/address.ts'
-import { ownFolder, SERVICE } from '../installed.ts'
+import { ownFolder, SERVICE, UNITS } from '../installed.ts'
 
 export type Place = {
   /** The program that the jobs run. */
@@ -60,10 +61,7 @@ export function placeFor(db: string | null): Place {
   return place
 }
 
-/**
- * Throws bad_file when the folder belongs to another user and is closed, as the service's folder is to other users of
- * the machine.
- */
+/** Throws bad_file for a folder of another user that is closed, as that of the service is. */
 function refuseClosedFolder({ folder, backups }: Place): void {
   try {
     lstatSync(backups)
@@ -93,3 +91,65 @@ function ownProgram(): string {
   const script = process.argv[1]
   return !isSea() && script?.endsWith('tranche.mjs') ? join(dirname(script), 'tranche') : process.execPath
 }
+
+// The scheduler of the jobs: what this machine has, what runs them already, and what may be asked for instead.
+
+export type Scheduler = 'systemd' | 'cron' | 'none'
+
+/** The jobs of root with cron. */
+export const CRON_TABLE = '/etc/cron.d/tranche'
+
+/** What root's jobs are installed for already. */
+export const installedSchedulers = (): readonly Scheduler[] => [
+  ...(existsSync(`${UNITS}/tranche.service`) ? (['systemd'] as const) : []),
+  ...(existsSync(CRON_TABLE) ? (['cron'] as const) : []),
+]
+
+/** What runs root's jobs unless something else is asked for: what does already, or else what the machine has. */
+export const usualScheduler = (): Scheduler =>
+  installedSchedulers().join() === 'cron' ? 'cron' : schedulerOfMachine()
+
+/**
+ * What runs the jobs of a place. Throws usage where systemd was asked for and cannot be had, and where the jobs are
+ * installed for the other one: two serves would want one port, and two backups a night halve what is kept of them.
+ */
+export function schedulerFor({ user }: Place, asked: Scheduler | undefined): Scheduler {
+  const ofMachine = schedulerOfMachine()
+  const scheduler = asked ?? (user === null ? 'none' : usualScheduler())
+  if (scheduler === 'systemd' && user === null)
+    throw new Problem('usage', 'Only root installs units; --scheduler cron uses a crontab of your own.')
+  if (scheduler === 'systemd' && ofMachine !== 'systemd')
+    throw new Problem('usage', 'systemd does not run this machine: choose --scheduler cron or none.')
+  const [present, ...more] = installedSchedulers()
+  if (user === null || scheduler === 'none' || more.length > 0) return scheduler
+  if (scheduler === 'systemd' && present === 'cron')
+    throw new Problem(
+      'usage',
+      `The jobs are in ${CRON_TABLE}: take them away with \`tranche init --undo\`, stop the serve of your supervisor, then run init again.`,
+    )
+  // Units on a machine that systemd does not run are in nobody's way.
+  if (scheduler === 'cron' && present === 'systemd' && ofMachine === 'systemd')
+    throw new Problem(
+      'usage',
+      'The jobs are units of systemd: take them away with `tranche init --undo`, then run init again.',
+    )
+  return scheduler
+}
+
+/** What the machine runs jobs with: systemd if it was booted with it, otherwise cron if that is installed. */
+export function schedulerOfMachine(): Scheduler {
+  if (existsSync('/run/systemd/system')) return 'systemd'
+  return hasCron() ? 'cron' : 'none'
+}
+
+export const hasCron = (): boolean => isOnPath('cron') || isOnPath('crond')
+
+export const isOnPath = (name: string): boolean =>
+  [...(process.env.PATH ?? '').split(delimiter), '/usr/sbin', '/sbin'].some((folder) => {
+    try {
+      accessSync(join(folder, name), constants.X_OK)
+      return true
+    } catch {
+      return false
+    }
+  })

@@ -1,5 +1,6 @@
 // The steps of init, each of which knows whether it is done and how to do it, and the steps of --undo.
 
+import { spawnSync } from 'node:child_process'
 import {
   chmodSync,
   constants,
@@ -31,8 +32,7 @@ import {
   statOf,
 } from './file-steps.ts'
 import { idsOf, readSetting, run, runInstalled, runWriting } from './installed-program.ts'
-import { type Place, SYSTEM } from './places.ts'
-import { CRON_TABLE, isOnPath, type Scheduler, schedulerOfMachine } from './scheduler.ts'
+import { CRON_TABLE, isOnPath, type Place, type Scheduler, SYSTEM, schedulerOfMachine } from './places.ts'
 
 /** All steps, in their order. When the jobs start there is a first partner, so serve has nothing to warn of. */
 export const stepsFor = (
@@ -190,10 +190,7 @@ function jobSteps(place: Place, scheduler: Scheduler, start: boolean): Step[] {
   ]
 }
 
-/**
- * What keeps a nightly job from running shows now. From its first result on another one is due, so one that is never
- * started is found like one that has stopped.
- */
+/** What keeps a nightly job from running shows now, and from its first result on, the next one is missed. */
 function firstRunStep(place: Place): Step {
   const jobs = [['check', '--daily'] as const, ['backup', place.backups, '--keep', '14'] as const]
   const due = () => {
@@ -280,10 +277,7 @@ type Status = {
   jobs: { job: string }[]
 }
 
-/**
- * What the settings name, if it is a file where the place has a server, or the reverse. Of two addresses nobody can
- * tell from outside whether they are one database.
- */
+/** The database in the settings, if it is a file where the place has a server, or the reverse. */
 function formerDatabase(place: Place): string | null {
   const named = readSetting(place, 'TRANCHE_DB')
   return named !== undefined && isServer(named) !== isServer(place.database) ? named : null
@@ -314,7 +308,7 @@ function statusOf(place: Place): Status | null {
 
 // The settings of all jobs: which of them init writes into tranche.env, which lines it leaves, and who may read it.
 
-type Settings = { priceFeed?: string; ping?: URL }
+type Settings = { priceFeed?: string | undefined; ping?: URL | undefined }
 
 function settingsStep(place: Place, settings: Settings): Step {
   const file = place.settings
@@ -404,7 +398,7 @@ function unitSteps(): UndoStep[] {
     perform() {
       run('systemctl', ['daemon-reload'])
       // One that had failed would stay in its list. It complains of one that it does not know.
-      for (const name of present) runLoosely('systemctl', ['reset-failed', name])
+      for (const name of present) spawnSync('systemctl', ['reset-failed', name])
     },
   }
   const files = [
@@ -418,14 +412,6 @@ function unitSteps(): UndoStep[] {
     ...removed,
     ...(isRun && removed.length > 0 ? [forget] : []),
   ]
-}
-
-function runLoosely(file: string, argv: readonly string[]): void {
-  try {
-    run(file, argv)
-  } catch {
-    // There is nothing to do about it.
-  }
 }
 
 /** The table of the jobs, or only their lines where somebody has added others. */

@@ -2,13 +2,13 @@
 
 import { Command, Option } from 'commander'
 import { type ApiKey, isUsable, type KeyTime, keyLabel, revoke, rotate } from '../../core/key.ts'
-import type { Environment } from '../../core/partner.ts'
+import { type Environment, tenantName } from '../../core/partner.ts'
 import { formatInstant, formatInstantOrNull, type Instant } from '../../core/time.ts'
 import { issueKey } from '../../keys.ts'
-import { auditEntry, partnerNamed, tenantNamed } from '../command.ts'
+import { auditEntry, partnerNamed, tenantJson, tenantNamed } from '../command.ts'
 import type { Cli } from '../context.ts'
 import { duration, environmentOption } from '../options.ts'
-import { type Column, confirmOnTerminal, note, print, printList, renderFields } from '../terminal.ts'
+import { type Column, confirmOnTerminal, note, print, printFields, printPages } from '../terminal.ts'
 
 const OVERLAP_DEFAULT = '24h'
 
@@ -21,18 +21,15 @@ export function keyCommand(cli: Cli): Command {
     .argument('<slug>', 'the partner')
     .addOption(environmentOption().makeOptionMandatory())
     .option('--label <text>', 'what it is for')
-    .addOption(new Option('--expires-in <time>', 'how long it lives, such as 90d').argParser(duration))
+    .option('--expires-in <time>', 'how long it lives, such as 90d', duration)
     .action((slug: string, options: CreateOptions) =>
       cli.withStore(async (store) => {
         const tenant = await tenantNamed(store, slug, options.env)
         const label = keyLabel(options.label)
         const made = issueKey({ tenant, label, lifetimeMs: options.expiresIn ?? null }, cli.machine)
         const detail = { partner_slug: slug, environment: options.env, label }
-        const issued = await store.addKey(
-          made.record,
-          auditEntry(cli, 'key.create', made.record.keyId, detail),
-        )
-        showOnce(cli, issued, made.secret)
+        const audit = auditEntry(cli, 'key.create', made.record.keyId, detail)
+        showOnce(cli, await store.addKey(made.record, audit), made.secret)
       }),
     )
 
@@ -44,13 +41,8 @@ export function keyCommand(cli: Cli): Command {
       cli.withStore(async (store) => {
         await partnerNamed(store, slug)
         const { now } = await store.readClock()
-        await printList(cli, {
-          read: async ({ after }) => (after === null ? store.listKeys(slug) : []),
-          cursor: (row) => row.keyId,
-          json: (row) => keyJson(row, now),
-          columns: COLUMNS,
-          none: 'No keys.',
-        })
+        const json = (row: ApiKey) => keyJson(row, now)
+        await printPages(cli, [await store.listKeys(slug)], { json, columns: COLUMNS, none: 'No keys.' })
       }),
     )
 
@@ -91,8 +83,7 @@ export function keyCommand(cli: Cli): Command {
       await cli.withStore(async (store) => {
         const decide = (current: ApiKey, time: KeyTime) => ({ key: revoke(current, time), successor: null })
         const { key } = await store.changeKey(keyId, decide, auditEntry(cli, 'key.revoke', keyId))
-        const json = keyJson(key, (await store.readClock()).now)
-        print(cli, json, () => renderFields(json))
+        printFields(cli, keyJson(key, (await store.readClock()).now))
       })
     })
 
@@ -105,16 +96,12 @@ function showOnce(cli: Cli, key: ApiKey, secret: string): void {
   const json = {
     key_id: key.keyId,
     key: secret,
-    partner_slug: key.tenant.partnerSlug,
-    environment: key.tenant.environment,
+    ...tenantJson(key.tenant),
     label: key.label,
     created_at: formatInstant(key.createdAt),
     expires_at: formatInstantOrNull(key.expiresAt),
   }
-  note(
-    cli,
-    `${key.keyId} (${key.tenant.partnerSlug} ${key.tenant.environment}). Keep the key: it is not shown again.`,
-  )
+  note(cli, `${key.keyId} (${tenantName(key.tenant)}). Keep the key: it is not shown again.`)
   cli.streams.shownOnce?.({
     what: `the key ${key.keyId}`,
     remedy: `run \`${cli.self()} key revoke ${key.keyId}\`, and create another.`,
@@ -124,8 +111,7 @@ function showOnce(cli: Cli, key: ApiKey, secret: string): void {
 
 const keyJson = (key: ApiKey, now: Instant) => ({
   key_id: key.keyId,
-  partner_slug: key.tenant.partnerSlug,
-  environment: key.tenant.environment,
+  ...tenantJson(key.tenant),
   label: key.label,
   prefix: key.prefix,
   last_four: key.lastFour,

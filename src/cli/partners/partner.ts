@@ -1,6 +1,6 @@
 // partner: the partners of an installation, and their settings.
 
-import { Command, Option } from 'commander'
+import { Command } from 'commander'
 import { NO_TIER } from '../../core/fees.ts'
 import { formatUsd, usd } from '../../core/money.ts'
 import { monthBefore } from '../../core/month.ts'
@@ -21,13 +21,13 @@ import { auditEntry, partnerNamed } from '../command.ts'
 import type { Cli } from '../context.ts'
 import { dollars, month, slug } from '../options.ts'
 import {
-  ask,
+  askOptional,
   type Column,
   confirmOnTerminal,
   mayAsk,
   note,
   print,
-  printList,
+  printPages,
   renderFields,
 } from '../terminal.ts'
 
@@ -55,21 +55,11 @@ export function partnerCommand(cli: Cli): Command {
     .action(() =>
       cli.withStore(async (store) => {
         const thisMonth = await presentMonth(store)
-        await printList(cli, {
-          read: async ({ after }) => {
-            const partners = after === null ? await store.listPartners() : []
-            return Promise.all(
-              partners.map(async (row) => ({
-                row,
-                terms: await termsOf(store, row.partnerSlug, thisMonth),
-              })),
-            )
-          },
-          cursor: ({ row }) => row.partnerSlug,
-          json: ({ row, terms }) => partnerJson(row, terms),
-          columns: COLUMNS,
-          none: 'No partners.',
-        })
+        const rows = (await store.listPartners()).map(async (row) =>
+          partnerJson(row, await termsOf(store, row.partnerSlug, thisMonth)),
+        )
+        const shape = { json: (row: PartnerJson) => row, columns: COLUMNS, none: 'No partners.' }
+        await printPages(cli, [await Promise.all(rows)], shape)
       }),
     )
 
@@ -85,11 +75,10 @@ export function partnerCommand(cli: Cli): Command {
     .command('disable')
     .description('refuse its keys and stop its tranches; nothing is cancelled')
     .argument('<slug>')
-    .addOption(
-      new Option(
-        '--last-minimum <month>',
-        'the last month with a monthly minimum (YYYY-MM), or none for no end',
-      ).argParser(lastMonth),
+    .option(
+      '--last-minimum <month>',
+      'the last month with a monthly minimum (YYYY-MM), or none for no end',
+      lastMonth,
     )
     .action((partnerSlug: string, { lastMinimum }: { lastMinimum?: string }) =>
       disable(cli, partnerSlug, lastMinimum),
@@ -118,7 +107,14 @@ export function partnerCommand(cli: Cli): Command {
           : 'go on with the plans of a held partner',
       )
       .argument('<slug>')
-      .action((partnerSlug: string) => changeHold(cli, partnerSlug, held))
+      .action(async (partnerSlug: string) => {
+        if (held)
+          await confirmOnTerminal(
+            cli,
+            `Hold ${partnerSlug}? Its plans buy nothing more until it is released.`,
+          )
+        await change(cli, partnerSlug, { verb, decide: (current, now) => setHeld(current, held, now) })
+      })
   }
 
   addSettings(cli, partner)
@@ -132,19 +128,12 @@ function addSettings(cli: Cli, partner: Command): void {
     .description('charge a tier whatever the volume, or "none" to go by volume again')
     .argument('<slug>')
     .argument('<tier>', 'the name of a tier, or none')
-    .addOption(
-      new Option(
-        '--from <month>',
-        'the first month it holds for (YYYY-MM), by default the present one',
-      ).argParser(month),
-    )
+    .option('--from <month>', 'the first month it holds for (YYYY-MM), by default the present one', month)
     .action((partnerSlug: string, tier: string, { from }: { from?: string }) =>
       cli.withStore(async (store) => {
         const override = { partnerSlug, fromMonth: from ?? null, tierName: tier === NO_TIER ? null : tier }
-        const begins = await store.putTierOverride(
-          override,
-          auditEntry(cli, 'partner.set-tier', partnerSlug, { tier, from: from ?? null }),
-        )
+        const audit = auditEntry(cli, 'partner.set-tier', partnerSlug, { tier, from: from ?? null })
+        const begins = await store.putTierOverride(override, audit)
         await showPartner(cli, store, await partnerNamed(store, partnerSlug))
         note(cli, await chargedWords(store, { partnerSlug, tierName: override.tierName, begins }))
       }),
@@ -185,7 +174,8 @@ const lastMonth = (text: string): string => (text === NO_END ? text : month(text
 
 async function disable(cli: Cli, partnerSlug: string, given: string | undefined): Promise<void> {
   await confirmOnTerminal(cli, `Disable ${partnerSlug}? Its calls are refused and its plans stop firing.`)
-  const said = given ?? (mayAsk(cli) ? await askLastMinimum(cli, partnerSlug) : undefined)
+  const question = `Which is the last month, YYYY-MM, in which ${partnerSlug} owes its monthly minimum? [no change]`
+  const said = given ?? (mayAsk(cli) ? await askOptional(cli, question, lastMonth) : undefined)
   const lastMinimum = said === NO_END ? null : said
   await change(cli, partnerSlug, {
     verb: 'disable',
@@ -198,14 +188,6 @@ async function disable(cli: Cli, partnerSlug: string, given: string | undefined)
   })
 }
 
-/** Undefined for an empty answer: nothing changes then. */
-const askLastMinimum = (cli: Cli, partnerSlug: string): Promise<string | undefined> =>
-  ask(
-    cli,
-    `Which is the last month, YYYY-MM, in which ${partnerSlug} owes its monthly minimum? [no change]`,
-    (answer) => (answer === '' ? undefined : lastMonth(answer)),
-  )
-
 /** Billing does not end with the calls, which would otherwise be a surprise. */
 async function minimumWords(store: Store, { partnerSlug, status }: Partner): Promise<string | null> {
   if (status === 'active') return null
@@ -213,16 +195,6 @@ async function minimumWords(store: Store, { partnerSlug, status }: Partner): Pro
   return last === null
     ? `${partnerSlug} still owes the monthly minimum of its tier; --last-minimum YYYY-MM ends that.`
     : `${partnerSlug} owes the monthly minimum of its tier until ${last}, that month included.`
-}
-
-async function changeHold(cli: Cli, partnerSlug: string, held: boolean): Promise<void> {
-  if (held) {
-    await confirmOnTerminal(cli, `Hold ${partnerSlug}? Its plans buy nothing more until it is released.`)
-  }
-  await change(cli, partnerSlug, {
-    verb: held ? 'hold' : 'release',
-    decide: (current, now) => setHeld(current, held, now),
-  })
 }
 
 /** A change of a partner, and its audit entry. */
@@ -274,7 +246,9 @@ const partnerJson = (partner: Partner, { tier, lastMinimum }: Terms) => ({
   last_minimum: lastMinimum,
 })
 
-const COLUMNS: Column<ReturnType<typeof partnerJson>>[] = [
+type PartnerJson = ReturnType<typeof partnerJson>
+
+const COLUMNS: Column<PartnerJson>[] = [
   { title: 'SLUG', of: (row) => row.partner_slug },
   { title: 'NAME', of: (row) => row.partner_name },
   { title: 'STATUS', of: (row) => row.status },

@@ -1,13 +1,13 @@
 // tier: the pricing tiers and their versions.
 
-import { Command, Option } from 'commander'
+import { Command } from 'commander'
 import { besideVersion, RATE_BPS_MAX, setTier, type Tier, type TierTerms } from '../../core/fees.ts'
 import { formatUsd, usd, ZERO_USD } from '../../core/money.ts'
 import { presentMonth } from '../billing/months.ts'
 import { auditEntry } from '../command.ts'
 import type { Cli } from '../context.ts'
 import { dollars, month, wholeNumber } from '../options.ts'
-import { type Column, note, print, printList, renderFields } from '../terminal.ts'
+import { type Column, note, printFields, printPages } from '../terminal.ts'
 
 export function tierCommand(cli: Cli): Command {
   const tier = new Command('tier').description('pricing tiers, each version in force from its month on')
@@ -16,14 +16,8 @@ export function tierCommand(cli: Cli): Command {
     .command('list')
     .description('every version of every tier, oldest first')
     .action(() =>
-      cli.withStore((store) =>
-        printList(cli, {
-          read: async ({ after }) => (after === null ? store.listTiers() : []),
-          cursor: (row) => `${row.name} ${row.fromMonth}`,
-          json: tierJson,
-          columns: COLUMNS,
-          none: 'No tiers.',
-        }),
+      cli.withStore(async (store) =>
+        printPages(cli, [await store.listTiers()], { json: tierJson, columns: COLUMNS, none: 'No tiers.' }),
       ),
     )
 
@@ -36,20 +30,14 @@ export function tierCommand(cli: Cli): Command {
       'charged on volume, in hundredths of a percent; a new tier needs it',
       wholeNumber(0, RATE_BPS_MAX),
     )
-    .addOption(
-      new Option(
-        '--min-volume-usd <usd>',
-        'the monthly volume from which it applies; none, as for a new tier: by override only',
-      ).argParser((text: string) => (text === NO_VOLUME ? text : dollars(text))),
+    .option(
+      '--min-volume-usd <usd>',
+      'the monthly volume from which it applies; none, as for a new tier: by override only',
+      (text: string) => (text === NO_VOLUME ? text : dollars(text)),
     )
-    .addOption(new Option('--per-active-user-usd <usd>', 'charged for each active user').argParser(dollars))
-    .addOption(new Option('--monthly-minimum-usd <usd>', 'the least that a month costs').argParser(dollars))
-    .addOption(
-      new Option(
-        '--from <month>',
-        'the first month it holds for (YYYY-MM), by default the present one',
-      ).argParser(month),
-    )
+    .option('--per-active-user-usd <usd>', 'charged for each active user', dollars)
+    .option('--monthly-minimum-usd <usd>', 'the least that a month costs', dollars)
+    .option('--from <month>', 'the first month it holds for (YYYY-MM), by default the present one', month)
     .action((name: string, options: SetOptions) =>
       cli.withStore(async (store) => {
         const given = (text: string | undefined) => (text === undefined ? undefined : usd(text))
@@ -66,8 +54,7 @@ export function tierCommand(cli: Cli): Command {
           (tier) => auditEntry(cli, 'tier.set', name, tierJson(tier)),
         )
         const { before, next } = besideVersion(await store.listTiers(), made)
-        const json = { ...tierJson(made), until_month: next?.fromMonth ?? null }
-        print(cli, json, () => renderFields(json))
+        printFields(cli, { ...tierJson(made), until_month: next?.fromMonth ?? null })
         note(cli, inForceWords(made, { before, next, thisMonth: await presentMonth(store) }))
       }),
     )

@@ -6,7 +6,7 @@ import { notFound } from '../../core/problem.ts'
 import { formatInstant, formatInstantOrNull } from '../../core/time.ts'
 import { planJson, userJson } from '../../http/answer-json.ts'
 import type { Consent, ListedUser, Remains, UserRecord } from '../../store/store.ts'
-import { auditEntry, tenantNamed } from '../command.ts'
+import { auditEntry, tenantJson, tenantNamed } from '../command.ts'
 import type { Cli } from '../context.ts'
 import { environmentOption, partnersId, slug } from '../options.ts'
 import {
@@ -14,9 +14,10 @@ import {
   confirmForGood,
   note,
   print,
+  printFields,
   printList,
   renderFields,
-  renderTable,
+  tableBelow,
   warn,
   YES,
 } from '../terminal.ts'
@@ -72,11 +73,10 @@ export function userCommand(cli: Cli): Command {
       })
       await cli.withStore(async (store) => {
         const tenant = await tenantNamed(store, partnerSlug, env)
-        const detail = { partner_slug: partnerSlug, environment: env, fields: ['email', 'auth_provider'] }
+        const detail = { ...tenantJson(tenant), fields: ['email', 'auth_provider'] }
         const audit = auditEntry(cli, 'user.erase', partnerUserId, detail)
         const { user: erased, erasedAt, remains } = await store.eraseUser(tenant, partnerUserId, audit)
-        const shown = { ...json({ ...erased, tenant, erasedAt }), gone_from_file: remains === 'nowhere' }
-        print(cli, shown, () => renderFields(shown))
+        printFields(cli, { ...json({ ...erased, tenant, erasedAt }), gone_from_file: remains === 'nowhere' })
         if (remains !== 'nowhere') warn(cli, STILL_THERE[remains])
         note(
           cli,
@@ -101,9 +101,8 @@ async function show(cli: Cli, found: UserRecord): Promise<void> {
   const user = json(found)
   const consents = found.consents.map(consentJson)
   const plans = found.plans.map(planJson)
-  const tables = [await renderTable(CONSENT_COLUMNS, consents)]
-  if (plans.length > 0) tables.push(await renderTable(PLAN_COLUMNS, plans))
-  print(cli, { ...user, consents, plans }, () => [renderFields(user), ...tables].join('\n\n'))
+  const tables = (await tableBelow(CONSENT_COLUMNS, consents)) + (await tableBelow(PLAN_COLUMNS, plans))
+  print(cli, { ...user, consents, plans }, () => renderFields(user) + tables)
 }
 
 const consentJson = (consent: Consent) => ({
@@ -128,8 +127,7 @@ const PLAN_COLUMNS: Column<ReturnType<typeof planJson>>[] = [
 ]
 
 const json = (row: ListedUser) => ({
-  partner_slug: row.tenant.partnerSlug,
-  environment: row.tenant.environment,
+  ...tenantJson(row.tenant),
   ...userJson(row),
   erased_at: formatInstantOrNull(row.erasedAt),
 })

@@ -48,11 +48,11 @@ export async function listen(cli: Cli, options: ListenOptions): Promise<void> {
     })
     // Without retries: the person who has just typed the address and the key is still watching.
     const me = (await reader.once('/me')) as Me
-    const follower = await follow(reader.once)
+    const readFresh = await follow(reader.once)
     tellBegin(cli, me, { forward_to: options.forwardTo, secret: given === null ? secret : null })
     for (;;) {
       await pause(options.every, undefined, { signal })
-      const fresh = await reader.patiently(follower.fresh)
+      const fresh = await reader.patiently(readFresh)
       if (fresh.length === 0) continue
       const outcome = await attempt(send, me, { url: options.forwardTo, secret }, fresh)
       tally[outcome.delivered ? 'forwarded' : 'failed'] += 1
@@ -137,13 +137,11 @@ function pageOf(answer: unknown): Page {
 /** How much earlier than its commit a pass may have dated its executions. */
 const LATE_MS = 5 * MINUTE_MS
 
-type Follower = {
-  /** The executions since the last call, oldest first. After a failure the next call has them all. */
-  fresh: () => Promise<Listed[]>
-}
-
-/** Follows the list from now on: present executions are not fresh. */
-export async function follow(get: Get): Promise<Follower> {
+/**
+ * Follows the list from now on: present executions are not fresh. Returns what reads the executions since its last
+ * call, oldest first. After a failure the next call has them all.
+ */
+export async function follow(get: Get): Promise<() => Promise<Listed[]>> {
   // The list is empty from the last possible instant on, and the answer gives the service's time.
   const { as_of } = pageOf(await get(`/executions?limit=1&since=${formatInstant(LATEST)}`))
   const since = formatInstant((Date.parse(as_of) - LATE_MS) as Instant)
@@ -165,7 +163,7 @@ export async function follow(get: Get): Promise<Follower> {
     return all
   }
   await fresh()
-  return { fresh }
+  return fresh
 }
 
 // Reads from a service as its partner: after a temporary error it tries again, and a permanent one ends the command.
@@ -189,13 +187,6 @@ class NotNow extends Error {
   }
 }
 
-type Reader = {
-  /** One answer to GET, as JSON. Throws Refused, and anything else for what may pass. */
-  once: (path: string) => Promise<unknown>
-  /** Runs `read` until it succeeds or is refused. Throws Refused, and anything once `signal` is aborted. */
-  patiently: <T>(read: () => Promise<T>) => Promise<T>
-}
-
 type Options = {
   url: string
   key: string
@@ -209,9 +200,10 @@ type Options = {
   onRecovery: () => void
 }
 
-export function createReader({ url, key, signal, chance, onTrouble, onRecovery }: Options): Reader {
+export function createReader({ url, key, signal, chance, onTrouble, onRecovery }: Options) {
   return {
-    async once(path) {
+    /** One answer to GET, as JSON. Throws Refused, and anything else for what may pass. */
+    async once(path: string): Promise<unknown> {
       const response = await fetch(`${url}/partner/v1${path}`, {
         headers: { authorization: `Bearer ${key}` },
         redirect: 'manual',
@@ -229,7 +221,8 @@ export function createReader({ url, key, signal, chance, onTrouble, onRecovery }
       return body
     },
 
-    async patiently(read) {
+    /** Runs `read` until it succeeds or is refused. Throws Refused, and anything once `signal` is aborted. */
+    async patiently<T>(read: () => Promise<T>): Promise<T> {
       for (let tries = 0; ; tries++) {
         try {
           const answer = await read()

@@ -4,6 +4,7 @@ import { buffer } from 'node:stream/consumers'
 import { Command, Option } from 'commander'
 import type { Environment, Tenant } from '../../core/partner.ts'
 import { Problem } from '../../core/problem.ts'
+import type { Instant } from '../../core/time.ts'
 import { resume, testOf, type Webhook } from '../../core/webhook.ts'
 import { deliveryJson, webhookJson } from '../../http/answer-json.ts'
 import type { DeliveryJson } from '../../http/answer-schemas.ts'
@@ -24,7 +25,7 @@ import {
   waitsInWords,
   webhooksOf,
 } from '../options.ts'
-import { type Column, print, renderFields, renderTable } from '../terminal.ts'
+import { type Column, print, printFields, renderFields, tableBelow } from '../terminal.ts'
 import type { ListenOptions } from './webhook-listen.ts'
 
 export function webhookCommand(cli: Cli): Command {
@@ -38,10 +39,9 @@ export function webhookCommand(cli: Cli): Command {
     .action((partnerSlug: string, { env }: { env: Environment }) =>
       cli.withStore(async (store) => {
         const tenant = await tenantNamed(store, partnerSlug, env)
-        const [found, sent] = await Promise.all([store.findWebhook(tenant), store.listDeliveries(tenant)])
-        const [webhook, deliveries] = [webhookJson(tenant, found), sent.map(deliveryJson)]
-        const newest = deliveries.slice(0, DELIVERIES_SHOWN)
-        const table = newest.length === 0 ? '' : `\n\n${await renderTable(DELIVERY_COLUMNS, newest)}`
+        const webhook = webhookJson(tenant, await store.findWebhook(tenant))
+        const deliveries = (await store.listDeliveries(tenant)).map(deliveryJson)
+        const table = await tableBelow(DELIVERY_COLUMNS, deliveries.slice(0, DELIVERIES_SHOWN))
         print(cli, { ...webhook, deliveries }, () => `${renderFields(webhook)}${table}`)
       }),
     )
@@ -63,13 +63,8 @@ export function webhookCommand(cli: Cli): Command {
       cli.withStore(async (store) => {
         const tenant = await tenantNamed(store, partnerSlug, env)
         const audit = auditEntry(cli, 'webhook.resume', `${partnerSlug} ${env}`)
-        const resumed = await store.changeWebhook(
-          tenant,
-          (current, now) => resume(existing(tenant, current), now),
-          audit,
-        )
-        const json = webhookJson(tenant, resumed)
-        print(cli, json, () => renderFields(json))
+        const decide = (current: Webhook | null, now: Instant) => resume(existing(tenant, current), now)
+        printFields(cli, webhookJson(tenant, await store.changeWebhook(tenant, decide, audit)))
       }),
     )
 
@@ -79,19 +74,17 @@ export function webhookCommand(cli: Cli): Command {
       'check a signature against the payload on stdin, and say what may be wrong; exits 3 when it does not match',
     )
     .requiredOption('--signature <value>', 'the header value as received')
-    .addOption(new Option('--secret-file <file>', 'the file that holds the secret'))
+    .option('--secret-file <file>', 'the file that holds the secret')
     .addHelpText('after', '\nThe secret comes from --secret-file or the variable TRANCHE_WEBHOOK_SECRET.')
     .action((options: { signature: string; secretFile?: string }) => verify(cli, options))
 
   webhook
     .command('listen')
     .description('forward wake-ups to a receiver that the service cannot reach, such as one on a laptop')
-    .requiredOption('--forward-to <url>', 'the receiver', (text: string) =>
-      httpUrl(text, 'the address of the receiver, such as http://localhost:9000'),
-    )
+    .requiredOption('--forward-to <url>', 'the receiver', RECEIVER)
     .requiredOption('--key-file <file>', 'a file with an API key of the partner')
     .addOption(serviceOption())
-    .addOption(new Option('--secret-file <file>', 'sign with the secret in this file'))
+    .option('--secret-file <file>', 'sign with the secret in this file')
     .addOption(new Option('--every <time>', 'how often to look').argParser(interval).default(2_000, '2s'))
     .addOption(caOption())
     .addOption(headerPrefixOption())
@@ -103,6 +96,8 @@ export function webhookCommand(cli: Cli): Command {
 
   return webhook
 }
+
+const RECEIVER = httpUrl('the address of the receiver, such as http://localhost:9000')
 
 /** The number shown to a person; --json has the whole record. */
 const DELIVERIES_SHOWN = 10
@@ -144,7 +139,7 @@ async function test(
   await cli.withStore(async (store) => {
     const tenant = await tenantNamed(store, partnerSlug, options.env)
     const webhook = existing(tenant, await store.findWebhook(tenant))
-    const { send } = await webhooksOf(options, { namesAddresses: true })
+    const { send } = await webhooksOf(options, true)
     // Not recorded: the reason may name an internal address, and partners read the record.
     const attempt = await send({ ...testOf(tenant), webhook })
     const json = {
@@ -154,7 +149,7 @@ async function test(
       reason: attempt.reason,
       duration_ms: attempt.durationMs,
     }
-    print(cli, json, () => renderFields(json))
+    printFields(cli, json)
     if (!json.delivered) cli.exitWith(EXIT.failed)
   })
 }

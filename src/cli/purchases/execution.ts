@@ -26,7 +26,6 @@ import { acceptUnknown, type Booked } from '../../core/corrections/purchase.ts'
 import {
   cancelByHand,
   EXECUTION_STATUSES,
-  type Execution,
   type ExecutionStatus,
   idempotencyKey,
 } from '../../core/execution.ts'
@@ -37,14 +36,14 @@ import { notFound, Problem } from '../../core/problem.ts'
 import { counted } from '../../core/text.ts'
 import { formatInstant, formatInstantOrNull, type Instant, MINUTE_MS } from '../../core/time.ts'
 import type {
-  ExecutionOfOrder,
+  ExecutionRecord,
   ListedExecution,
   ListedLateFill,
   OrderIs,
   Store,
   TenantFilter,
 } from '../../store/store.ts'
-import { auditEntry, commandLine, partnerNamed, tenantNamed } from '../command.ts'
+import { auditEntry, commandLine, filterOf, tenantJson, tenantNamed } from '../command.ts'
 import type { Cli } from '../context.ts'
 import {
   environmentOption,
@@ -60,16 +59,18 @@ import {
   confirmOnTerminal,
   note,
   print,
+  printFields,
   printList,
+  printPages,
   renderFields,
-  renderTable,
+  tableBelow,
   warn,
 } from '../terminal.ts'
 
 type ListOptions = {
   partner?: string
   env?: Environment
-  status?: ExecutionStatus
+  status?: ExecutionStatus | null
   since?: Instant
   limit?: number
   stuck?: boolean
@@ -89,46 +90,30 @@ export function executionCommand(cli: Cli): Command {
     .option('--partner <slug>', 'only of this partner', slug)
     .addOption(environmentOption())
     .addOption(new Option('--status <status>', 'only in this state').choices(EXECUTION_STATUSES))
-    .addOption(
-      new Option(
-        '--since <time>',
-        'created then or later: 2026-01-31, 2026-01-31T08:00:00Z, or 24h for the last day',
-      ).argParser(time(cli.machine.clock)),
+    .option(
+      '--since <time>',
+      'created then or later: 2026-01-31, 2026-01-31T08:00:00Z, or 24h for the last day',
+      time(cli.machine.clock),
     )
-    .addOption(
-      new Option('--limit <number>', 'the newest so many, still oldest first').argParser(
-        wholeNumber(1, 999_999_999),
-      ),
-    )
+    .option('--limit <number>', 'the newest so many, still oldest first', wholeNumber(1, 999_999_999))
     .addOption(
       new Option(
         '--order <id>',
         "that have this order of the partner's, as a trade, a further purchase or a late fill",
       ).conflicts(['stuck', 'status', 'since', 'limit']),
     )
-    .action(({ partner, env, status, since, limit, stuck, order }: ListOptions) =>
+    .action(({ status = null, since, limit, stuck = false, order, ...given }: ListOptions) =>
       cli.withStore(async (store) => {
-        if (partner !== undefined) await partnerNamed(store, partner)
-        if (order !== undefined)
-          return listOfOrder(cli, store, { slug: partner ?? null, environment: env ?? null }, order)
-        const filter = {
-          slug: partner ?? null,
-          environment: env ?? null,
-          status: status ?? null,
-          stuck: stuck ?? false,
-          since,
-        }
-        const counted = limit !== undefined && {
-          after: await store.cursorOfNewest(filter, limit),
-          limit,
-        }
+        const tenants = await filterOf(store, given)
+        if (order !== undefined) return listOfOrder(cli, store, tenants, order)
+        const filter = { ...tenants, status, stuck, since }
         await printList(cli, {
           read: (page) => store.listExecutions(filter, page),
           cursor: (row) => row.executionId,
           json: executionJson,
           columns: COLUMNS,
           none: 'No executions.',
-          ...counted,
+          ...(limit !== undefined && { limit, after: await store.cursorOfNewest(filter, limit) }),
         })
       }),
     )
@@ -141,7 +126,7 @@ export function executionCommand(cli: Cli): Command {
       cli.withStore(async (store) => {
         const found = await store.findExecution(executionId)
         if (!found) throw notFound('execution', executionId)
-        await showExecution(cli, found.execution, found)
+        await showExecution(cli, found)
       }),
     )
 
@@ -159,7 +144,7 @@ export function executionCommand(cli: Cli): Command {
         const audit = auditEntry(cli, 'execution.cancel', executionId, { reason })
         await store.cancelExecution(executionId, (found, now) => cancelByHand(found, reason, now), audit)
         const found = await store.findExecution(executionId)
-        if (found) await showExecution(cli, found.execution, found)
+        if (found) await showExecution(cli, found)
       })
     })
 
@@ -167,41 +152,24 @@ export function executionCommand(cli: Cli): Command {
   return execution
 }
 
-async function showExecution(cli: Cli, row: ListedExecution, outcome: Outcome): Promise<void> {
-  const { trade, adjustments, late_fills, ...rest } = showJson(row, outcome)
-  const tables = [
-    await tableOf(ADJUSTMENT_COLUMNS, adjustments),
-    await tableOf(KEPT_COLUMNS, late_fills),
-  ].join('')
-  print(
-    cli,
-    { ...rest, trade, adjustments, late_fills },
-    () => `${renderFields({ ...rest, ...prefixed('trade_', trade ?? {}) })}${tables}`,
-  )
+async function showExecution(cli: Cli, record: ExecutionRecord): Promise<void> {
+  const json = showJson(record)
+  const { trade, adjustments, late_fills, ...rest } = json
+  const ofTrade = Object.entries(trade ?? {}).map(([name, value]) => [`trade_${name}`, value])
+  const fields = renderFields({ ...rest, ...Object.fromEntries(ofTrade) })
+  const corrected = await tableBelow(ADJUSTMENT_COLUMNS, adjustments)
+  const late = await tableBelow(KEPT_COLUMNS, late_fills)
+  print(cli, json, () => fields + corrected + late)
 }
 
 /** An order has few executions: mostly one, and those for which another report of it was refused. */
 async function listOfOrder(cli: Cli, store: Store, filter: TenantFilter, order: string): Promise<void> {
-  const found = await store.findByOrder(filter, order)
-  await printList(cli, {
-    read: async () => found,
-    cursor: ({ execution }) => execution.executionId,
-    json: ofOrderJson,
-    columns: [...COLUMNS, ORDER_IS] as Column<ReturnType<typeof ofOrderJson>>[],
+  await printPages(cli, [await store.findByOrder(filter, order)], {
+    json: ({ execution, orderIs }) => ({ ...executionJson(execution), order_is: orderIs }),
+    columns: OF_ORDER,
     none: 'No execution with this order.',
   })
 }
-
-const ofOrderJson = ({ execution, orderIs }: ExecutionOfOrder) => ({
-  ...executionJson(execution),
-  order_is: orderIs,
-})
-
-const tableOf = async <T>(columns: Column<T>[], rows: T[]): Promise<string> =>
-  rows.length === 0 ? '' : `\n\n${await renderTable(columns, rows)}`
-
-const prefixed = (prefix: string, fields: object): Record<string, string | null> =>
-  Object.fromEntries(Object.entries(fields).map(([name, value]) => [prefix + name, value]))
 
 const COLUMNS: Column<ReturnType<typeof executionJson>>[] = [
   { title: 'EXECUTION', of: (row) => row.execution_id },
@@ -215,10 +183,11 @@ const COLUMNS: Column<ReturnType<typeof executionJson>>[] = [
   { title: 'CREATED', of: (row) => row.created_at },
 ]
 
-const ORDER_IS: Column<{ order_is: OrderIs[] }> = {
-  title: 'ORDER IS',
-  of: (row) => row.order_is.join(', ').replaceAll('_', ' '),
-}
+type OfOrder = ReturnType<typeof executionJson> & { order_is: OrderIs[] }
+const OF_ORDER: Column<OfOrder>[] = [
+  ...COLUMNS,
+  { title: 'ORDER IS', of: (row) => row.order_is.join(', ').replaceAll('_', ' ') },
+]
 
 const ADJUSTMENT_COLUMNS: Column<ReturnType<typeof adjustmentJson>>[] = [
   { title: 'ADJUSTMENT', of: (row) => row.adjustment, right: true },
@@ -232,7 +201,7 @@ const ADJUSTMENT_COLUMNS: Column<ReturnType<typeof adjustmentJson>>[] = [
   { title: 'REASON', of: (row) => row.reason },
 ]
 
-const KEPT_COLUMNS: Column<LateFillParts>[] = [
+const KEPT_COLUMNS: Column<Omit<LateFillParts, 'failure_reason'>>[] = [
   { title: 'REPORT', of: (row) => row.report_id, right: true },
   { title: 'ORDER', of: (row) => row.partner_order_id },
   { title: 'USD', of: (row) => row.usd_amount, right: true },
@@ -246,12 +215,9 @@ const KEPT_COLUMNS: Column<LateFillParts>[] = [
 
 // An execution as JSON, with its trade, its adjustments and its late fills.
 
-type Outcome = { trade: Trade | null; adjustments: Adjustment[]; lateFills: LateFill[] }
-
 const executionJson = (row: ListedExecution) => ({
   execution_id: row.executionId,
-  partner_slug: row.tenant.partnerSlug,
-  environment: row.tenant.environment,
+  ...tenantJson(row.tenant),
   partner_user_id: row.partnerUserId,
   partner_plan_id: row.partnerPlanId,
   status: row.status,
@@ -263,7 +229,7 @@ const executionJson = (row: ListedExecution) => ({
   trigger: row.firing.trigger,
 })
 
-const showJson = (row: ListedExecution, { trade, adjustments, lateFills }: Outcome) => ({
+const showJson = ({ execution: row, trade, adjustments, lateFills }: ExecutionRecord) => ({
   ...executionJson(row),
   cancelled_at: formatInstantOrNull(row.cancelledAt),
   cancel_reason: row.cancelReason,
@@ -275,21 +241,23 @@ const showJson = (row: ListedExecution, { trade, adjustments, lateFills }: Outco
   ...adjustedJson(trade, adjustments),
   trade: trade && tradeJson(trade),
   adjustments: adjustments.map(adjustmentJson),
-  late_fills: lateFills.map(lateFillPartsJson),
+  late_fills: lateFills.map((late) => {
+    const { failure_reason: _, ...parts } = lateFillPartsJson(late)
+    return parts
+  }),
 })
 
 const usdOrNull = (amount: Usd | null): string | null => (amount === null ? null : formatUsd(amount))
 
 /** The total of an execution after its adjustments; nothing where there are none. */
 function adjustedJson(trade: Trade | null, adjustments: Adjustment[]) {
-  const amounts = trade && adjustments.length > 0 ? amountsOf(trade, adjustments) : null
-  return amounts === null
-    ? {}
-    : {
-        adjusted_usd_amount: formatUsd(amounts.usd),
-        adjusted_btc_amount: formatBtc(amounts.btc),
-        adjusted_partner_fee_usd: usdOrNull(trade && feeOf(trade, adjustments)),
-      }
+  if (trade === null || adjustments.length === 0) return {}
+  const amounts = amountsOf(trade, adjustments)
+  return {
+    adjusted_usd_amount: formatUsd(amounts.usd),
+    adjusted_btc_amount: formatBtc(amounts.btc),
+    adjusted_partner_fee_usd: usdOrNull(feeOf(trade, adjustments)),
+  }
 }
 
 const adjustmentJson = (adjustment: Adjustment) => ({
@@ -325,34 +293,32 @@ export const correctionJson = ({ adjustment, window, before, after }: Correction
   recorded_at: formatInstant(adjustment.recordedAt),
 })
 
-const reportJson = (report: Report) =>
-  ({
+const reportJson = (report: Report) => {
+  const fill = isFill(report) ? report : null
+  return {
     status: report.status,
     partner_order_id: report.partnerOrderId,
-    usd_amount: isFill(report) ? formatUsd(report.usdAmount) : null,
-    btc_amount: isFill(report) ? formatBtc(report.btcAmount) : null,
-    execution_price: isFill(report) ? formatPrice(report.executionPrice) : null,
-    partner_fee_usd: isFill(report) && report.partnerFee !== null ? formatUsd(report.partnerFee) : null,
+    usd_amount: fill && formatUsd(fill.usdAmount),
+    btc_amount: fill && formatBtc(fill.btcAmount),
+    execution_price: fill && formatPrice(fill.executionPrice),
+    partner_fee_usd: usdOrNull(fill?.partnerFee ?? null),
     failure_reason: isFill(report) ? null : report.failureReason,
     executed_at: formatInstantOrNull(report.executedAt),
-  }) satisfies Record<ReportColumn, string | null>
-
-export function tradeJson(trade: Trade) {
-  const executedAt = executedAtOf(trade)
-  return {
-    ...reportJson(trade.report),
-    executed_at: formatInstantOrNull(executedAt),
-    recorded_at: formatInstant(trade.recordedAt),
-  }
+  } satisfies Record<ReportColumn, string | null>
 }
 
-/** A late fill, and the decision on it. */
-const lateFillPartsJson = (late: LateFill) => {
-  const { status, failure_reason: _, ...report } = reportJson(late.report)
+export const tradeJson = (trade: Trade) => ({
+  ...reportJson(trade.report),
+  executed_at: formatInstantOrNull(executedAtOf(trade)),
+  recorded_at: formatInstant(trade.recordedAt),
+})
+
+const lateFillPartsJson = ({ report, ...late }: LateFill) => {
+  const { status, ...reported } = reportJson(report)
   return {
     report_id: late.reportId,
     reported_status: status,
-    ...report,
+    ...reported,
     received_at: formatInstant(late.receivedAt),
     accepted_at: formatInstantOrNull(late.acceptedAt),
     reason: late.reason,
@@ -362,27 +328,20 @@ const lateFillPartsJson = (late: LateFill) => {
 }
 type LateFillParts = ReturnType<typeof lateFillPartsJson>
 
-const lateFillJson = (row: ListedLateFill) => {
-  const { status, ...report } = reportJson(row.report)
+const lateFillJson = ({ execution, ...late }: ListedLateFill) => {
+  const { decision_reason, ...parts } = lateFillPartsJson(late)
   return {
-    execution_id: row.executionId,
-    partner_slug: row.tenant.partnerSlug,
-    environment: row.tenant.environment,
+    execution_id: late.executionId,
+    ...tenantJson(late.tenant),
     // An execution that the ledger lacks has no other fields.
-    partner_user_id: row.execution?.partnerUserId ?? null,
-    partner_plan_id: row.execution?.partnerPlanId ?? null,
-    status: row.execution?.status ?? null,
-    amount_usd: row.execution && formatUsd(row.execution.amount),
-    created_at: row.execution && formatInstant(row.execution.createdAt),
-    report_id: row.reportId,
-    reported_status: status,
-    ...report,
-    received_at: formatInstant(row.receivedAt),
-    accepted_at: formatInstantOrNull(row.acceptedAt),
-    reason: row.reason,
-    decided_at: formatInstantOrNull(row.decidedAt),
-    unkept_reports: row.unkept,
-    decision_reason: row.decisionReason,
+    partner_user_id: execution?.partnerUserId ?? null,
+    partner_plan_id: execution?.partnerPlanId ?? null,
+    status: execution?.status ?? null,
+    amount_usd: execution && formatUsd(execution.amount),
+    created_at: execution && formatInstant(execution.createdAt),
+    ...parts,
+    unkept_reports: late.unkept,
+    decision_reason,
   }
 }
 
@@ -420,12 +379,7 @@ function addLateFillCommands(cli: Cli, execution: Command): void {
     .description('record a late fill: the partner really bought, whatever the reservation was')
     .argument('<execution-id>')
     .addOption(reportOption(execution))
-    .addOption(
-      new Option(
-        '--plan <id>',
-        "of an execution that the ledger does not know: the partner's plan",
-      ).argParser(partnersId),
-    )
+    .option('--plan <id>', "of an execution that the ledger does not know: the partner's plan", partnersId)
     .addOption(keyOption())
     .addOption(optionalReason('why, for anyone who looks at it later'))
     .action(async (executionId: string, { report, plan, idempotencyKey: key, reason }: AcceptOptions) => {
@@ -442,8 +396,7 @@ function addLateFillCommands(cli: Cli, execution: Command): void {
         const made = await store.acceptLateFill(ids, acceptLate, (_, { reportId }) =>
           auditEntry(cli, 'execution.accept-late', executionId, { report_id: reportId, reason }),
         )
-        const json = acceptanceJson(executionId, made)
-        print(cli, json, () => renderFields(json))
+        printFields(cli, acceptanceJson(executionId, made))
         if (made.waiting.length > 0) note(cli, stillWaiting(cli, executionId, made.waiting))
       })
     })
@@ -454,11 +407,10 @@ function addLateFillCommands(cli: Cli, execution: Command): void {
     .argument('[execution-id]')
     .addOption(reportOption(execution).conflicts(['all', 'partner']))
     .addOption(new Option('--all', 'all of its late fills that wait for a decision').conflicts('partner'))
-    .addOption(
-      new Option(
-        '--partner <slug>',
-        'instead of an execution: what was only counted of executions that the ledger does not know',
-      ).argParser(slug),
+    .option(
+      '--partner <slug>',
+      'instead of an execution: what was only counted of executions that the ledger does not know',
+      slug,
     )
     .addOption(environmentOption())
     .addOption(reasonOption('why, for anyone who looks at it later'))
@@ -487,11 +439,7 @@ async function dismissReports(
       const detail = { report_ids: late.map(({ reportId }) => reportId), reason }
       return auditEntry(cli, 'execution.dismiss-late', executionId, detail)
     })
-    const json = {
-      execution_id: executionId,
-      report_ids: dismissed.map(({ reportId }) => reportId),
-      reason,
-    }
+    const json = { execution_id: executionId, report_ids: dismissed.map((late) => late.reportId), reason }
     print(cli, json, () => renderFields({ ...json, report_ids: json.report_ids.join(', ') }))
   })
 }
@@ -515,8 +463,7 @@ async function dismissCounted(
         reason,
       }),
     )
-    const json = { partner_slug: partnerSlug, environment: env, unkept_reports: unkept, reason }
-    print(cli, json, () => renderFields(json))
+    printFields(cli, { partner_slug: partnerSlug, environment: env, unkept_reports: unkept, reason })
   })
 }
 
@@ -534,10 +481,8 @@ export function noteSchedule(cli: Cli, booked: Booked, key: string | null): void
   const { schedule, stillOpen, execution, window, isNewWindow, trade } = booked
   if (stillOpen !== null) {
     const argv = ['tranche', 'execution', 'cancel', stillOpen, '--reason', 'its order is booked']
-    note(
-      cli,
-      `Execution ${stillOpen} has this key, and its confirmation would be refused: end it with ${commandLine(cli.self(), argv)}`,
-    )
+    const what = `Execution ${stillOpen} has this key, and its confirmation would be refused`
+    note(cli, `${what}: end it with ${commandLine(cli.self(), argv)}`)
   } else if (isNewWindow && trade.recordedAt < window.end)
     warn(
       cli,
@@ -580,8 +525,7 @@ async function acceptOfUnknown(
         reason,
       }),
   )
-  const json = { execution_id: executionId, partner_plan_id: plan, ...tradeJson(made.trade) }
-  print(cli, json, () => renderFields(json))
+  printFields(cli, { execution_id: executionId, partner_plan_id: plan, ...tradeJson(made.trade) })
   noteSchedule(cli, made, key)
 }
 
@@ -628,15 +572,3 @@ const LATE_FILL_COLUMNS: Column<ReturnType<typeof lateFillJson>>[] = [
   { title: 'ACCEPTED', of: (row) => row.accepted_at },
   { title: 'DECIDED', of: (row) => row.decided_at },
 ]
-
-// Why a tranche fired, in words for a person.
-
-export const TRIGGER_NAME: Record<Execution['firing']['trigger'], string> = {
-  slot_start: 'slot start',
-  limit: 'limit',
-  deadline: 'deadline',
-  catch_up: 'catch-up',
-  failsafe: 'failsafe',
-  clock: 'clock',
-  recorded: 'recorded',
-}

@@ -10,10 +10,18 @@ import { formatInstant, formatInstantOrNull } from '../../core/time.ts'
 import { awaitedPrice, type Schedule, type Window } from '../../core/window.ts'
 import { planJson, windowJson } from '../../http/answer-json.ts'
 import type { AuditEntry, ListedPlan, PlanAhead, Store, TenantFilter } from '../../store/store.ts'
-import { auditEntry, partnerNamed } from '../command.ts'
+import { auditEntry, filterOf, tenantJson } from '../command.ts'
 import type { Cli } from '../context.ts'
 import { environmentOption, partnersId, slug } from '../options.ts'
-import { type Column, confirmOnTerminal, print, printList, renderFields, renderTable } from '../terminal.ts'
+import {
+  type Column,
+  confirmOnTerminal,
+  print,
+  printList,
+  renderFields,
+  renderTable,
+  tableBelow,
+} from '../terminal.ts'
 
 type Filter = { partner?: string; env?: Environment }
 
@@ -25,11 +33,11 @@ export function planCommand(cli: Cli): Command {
     .description('all plans, with their current window')
     .option('--partner <slug>', 'only of this partner', slug)
     .addOption(environmentOption())
-    .action(({ partner, env }: Filter) =>
+    .action((given: Filter) =>
       cli.withStore(async (store) => {
-        if (partner !== undefined) await partnerNamed(store, partner)
+        const filter = await filterOf(store, given)
         await printList(cli, {
-          read: (page) => store.listPlans({ slug: partner ?? null, environment: env ?? null }, page),
+          read: (page) => store.listPlans(filter, page),
           cursor: (row) => row.planId,
           json: listJson,
           columns: COLUMNS,
@@ -75,16 +83,13 @@ export function planCommand(cli: Cli): Command {
     .option('--partner <slug>', 'only of this partner', slug)
     .addOption(environmentOption())
     .option('--dry-run', 'say what would be done; change nothing', false)
-    .action(async ({ partner, env, dryRun }: Filter & { dryRun: boolean }) => {
-      await bringBack(cli, { slug: partner ?? null, environment: env ?? null }, dryRun)
-    })
+    .action(({ dryRun, ...given }: Filter & { dryRun: boolean }) => bringBack(cli, given, dryRun))
 
   return plan
 }
 
 const listJson = (row: ListedPlan) => ({
-  partner_slug: row.tenant.partnerSlug,
-  environment: row.tenant.environment,
+  ...tenantJson(row.tenant),
   ...planJson(row),
   window: row.window && ledgerJson(row.window),
 })
@@ -123,11 +128,8 @@ type Shown = ReturnType<typeof listJson> & {
   schedule: ReturnType<typeof scheduleJson> | null
 }
 
-function inWords({ window: _, windows: __, schedule, ...plan }: Shown, table: string): string {
-  const parts = [renderFields(plan), table]
-  if (schedule) parts.push(renderFields(schedule))
-  return parts.join('\n\n')
-}
+const inWords = ({ window: _, windows: __, schedule, ...plan }: Shown, table: string): string =>
+  [renderFields(plan), table, ...(schedule ? [renderFields(schedule)] : [])].join('\n\n')
 
 const COLUMNS: Column<ReturnType<typeof listJson>>[] = [
   { title: 'PLAN', of: (row) => row.partner_plan_id },
@@ -160,11 +162,11 @@ const WINDOW_COLUMNS: Column<ReturnType<typeof ledgerJson>>[] = [
 const PAGE_PLANS = 500
 
 /** Throws partner_not_found, and clock_disputed: while the clock is in doubt, no window has a known place. */
-async function bringBack(cli: Cli, filter: TenantFilter, dryRun: boolean): Promise<void> {
+async function bringBack(cli: Cli, given: Filter, dryRun: boolean): Promise<void> {
   if (!dryRun)
     await confirmOnTerminal(cli, 'Give every plan whose window was rolled ahead its present window?')
   await cli.withStore(async (store) => {
-    if (filter.slug !== null) await partnerNamed(store, filter.slug)
+    const filter = await filterOf(store, given)
     const { standing } = await store.readClock()
     if (standing) throw clockDisputed(standing)
     const rows: ReturnType<typeof planAheadJson>[] = []
@@ -173,7 +175,7 @@ async function bringBack(cli: Cli, filter: TenantFilter, dryRun: boolean): Promi
       rows.push(...moved.filter((plan) => plan !== null).map(planAheadJson))
     }
     const json = { dry_run: dryRun, brought_back: dryRun ? 0 : rows.length, plans: rows }
-    const table = rows.length === 0 ? '' : `\n\n${await renderTable(PLAN_AHEAD_COLUMNS, rows)}`
+    const table = await tableBelow(PLAN_AHEAD_COLUMNS, rows)
     const head = `${counted(rows.length, 'window')} ${dryRun ? 'to bring back' : 'brought back'}.`
     print(cli, json, () => head + table)
   })
@@ -190,17 +192,12 @@ async function* pagesOf(store: Store, filter: TenantFilter): AsyncGenerator<Plan
 const moveBack = (cli: Cli, store: Store, { planId }: PlanAhead): Promise<PlanAhead | null> =>
   store.bringBack(planId, (plan): AuditEntry => {
     const { partner_slug, environment, partner_plan_id, ...detail } = planAheadJson(plan)
-    return auditEntry(
-      cli,
-      'plan.bring-back',
-      `${partner_slug} ${environment} plan ${partner_plan_id}`,
-      detail,
-    )
+    const subject = `${partner_slug} ${environment} plan ${partner_plan_id}`
+    return auditEntry(cli, 'plan.bring-back', subject, detail)
   })
 
 const planAheadJson = ({ tenant, partnerPlanId, window, place }: PlanAhead) => ({
-  partner_slug: tenant.partnerSlug,
-  environment: tenant.environment,
+  ...tenantJson(tenant),
   partner_plan_id: partnerPlanId,
   was_start: formatInstant(window.start),
   window_start: formatInstant(place.start),

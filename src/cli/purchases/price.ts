@@ -1,6 +1,6 @@
 // price: the stored prices: listed, fetched and imported.
 
-import { Command, Option } from 'commander'
+import { Command } from 'commander'
 import { clockDisputed, decideDispute } from '../../core/clock.ts'
 import { formatPrice } from '../../core/money.ts'
 import { IMPORTED } from '../../core/price.ts'
@@ -10,7 +10,7 @@ import type { ListedPrice } from '../../store/store.ts'
 import { auditEntry } from '../command.ts'
 import type { Cli } from '../context.ts'
 import { priceFeedOption, time } from '../options.ts'
-import { type Column, createProgress, note, print, printList, renderFields, warn } from '../terminal.ts'
+import { type Column, createProgress, note, printFields, printList, warn } from '../terminal.ts'
 
 export function priceCommand(cli: Cli): Command {
   const price = new Command('price').description('the prices the timing goes by')
@@ -29,8 +29,7 @@ export function priceCommand(cli: Cli): Command {
         const dispute = decideDispute(clock(), testimony, null)
         if (dispute) throw clockDisputed(dispute)
         if (!observed) throw new Problem('no_price', `The feed ${feedName(priceFeed)} gave no price.`)
-        const json = rowJson({ ...observed, at: await store.addPrice(observed) })
-        print(cli, json, () => renderFields(json))
+        printFields(cli, rowJson({ ...observed, at: await store.addPrice(observed) }))
       }),
     )
 
@@ -66,27 +65,26 @@ export function priceCommand(cli: Cli): Command {
           }
         })()
         const added = await store.importPrices(shown, IMPORTED).finally(progress.clear)
-        const json = { rows: reader.rows(), added, duplicates: reader.rows() - added }
-        print(cli, json, () => renderFields(json))
-        if (json.duplicates > 0) note(cli, 'An instant that already had a price kept it.')
+        const duplicates = reader.rows() - added
+        printFields(cli, { rows: reader.rows(), added, duplicates })
+        if (duplicates > 0) note(cli, 'An instant that already had a price kept it.')
       })
     })
 
   price
     .command('remove')
     .description('remove the price of an instant, as a wrong one that was imported')
-    .addOption(
-      new Option('--at <instant>', 'when it is stored for, as price list shows it')
-        .argParser(time(cli.machine.clock))
-        .makeOptionMandatory(),
+    .requiredOption(
+      '--at <instant>',
+      'when it is stored for, as price list shows it',
+      time(cli.machine.clock),
     )
     .action(({ at }: { at: Instant }) =>
       cli.withStore(async (store) => {
         const removed = await store.removePrice(at, (row) =>
           auditEntry(cli, 'price.remove', formatInstant(row.at), rowJson(row)),
         )
-        const json = rowJson(removed)
-        print(cli, json, () => renderFields(json))
+        printFields(cli, rowJson(removed))
       }),
     )
 

@@ -1,11 +1,11 @@
 // trade: corrects confirmed purchases, and books purchases that the ledger lacks.
 
-import { Command, Option } from 'commander'
-import { type Fill, isFill, type Trade } from '../../core/confirmation.ts'
+import { Command } from 'commander'
+import { isFill, type Trade } from '../../core/confirmation.ts'
 import { type Amounts, adjust, type Correction } from '../../core/corrections/adjustment.ts'
 import { type Booking, bookPurchase, purchaseFill } from '../../core/corrections/purchase.ts'
 import { nextExecutionId } from '../../core/execution.ts'
-import { btc, formatBtc, formatPrice, formatUsd, type Price, usd } from '../../core/money.ts'
+import { btc, formatBtc, formatPrice, formatUsd, usd } from '../../core/money.ts'
 import type { Environment } from '../../core/partner.ts'
 import type { OddPrice } from '../../core/price.ts'
 import { formatInstant, type Instant, monthOf } from '../../core/time.ts'
@@ -20,7 +20,7 @@ import {
   slug,
   time,
 } from '../options.ts'
-import { confirmOnTerminal, note, print, renderFields, warn } from '../terminal.ts'
+import { confirmOnTerminal, note, printFields, warn } from '../terminal.ts'
 import { correctionJson, keyOption, noteSchedule, tradeJson } from './execution.ts'
 
 // trade adjust: an operator's correction of a confirmed purchase.
@@ -51,8 +51,7 @@ export function tradeCommand(cli: Cli): Command {
           (done) => auditEntry(cli, 'trade.adjust', executionId, auditDetail(done)),
         )
         if (made.odd !== null) warn(cli, doubtful(made.after, made.odd))
-        const json = correctionJson(made)
-        print(cli, json, () => renderFields(json))
+        printFields(cli, correctionJson(made))
         const record = await store.findExecution(executionId)
         if (record?.trade && record.execution.tenant.environment === 'live')
           noteMonth(cli, made, record.trade)
@@ -110,25 +109,18 @@ function addRecord(cli: Cli, trade: Command): void {
   trade
     .command('record')
     .description('book a purchase that the ledger does not know, once for an order, in the present month')
-    .addOption(new Option('--partner <slug>', 'whose').argParser(slug).makeOptionMandatory())
+    .requiredOption('--partner <slug>', 'whose', slug)
     .addOption(environmentOption().default('live'))
-    .addOption(
-      new Option('--plan <id>', "the partner's plan that it was made for")
-        .argParser(partnersId)
-        .makeOptionMandatory(),
-    )
-    .addOption(
-      new Option('--order <id>', "the partner's order id").argParser(partnersId).makeOptionMandatory(),
-    )
+    .requiredOption('--plan <id>', "the partner's plan that it was made for", partnersId)
+    .requiredOption('--order <id>', "the partner's order id", partnersId)
     .requiredOption('--usd <usd>', 'what was spent', partnersAmount)
     .requiredOption('--btc <btc>', 'what was bought', partnersAmount)
     .option('--fee <usd>', "the partner's own fee", partnersAmount)
     .addOption(keyOption())
-    .addOption(
-      new Option(
-        '--at <time>',
-        'when it was bought, by default now: 2026-01-31T08:00:00Z, or 24h for a day ago',
-      ).argParser(time(cli.machine.clock)),
+    .option(
+      '--at <time>',
+      'when it was bought, by default now: 2026-01-31T08:00:00Z, or 24h for a day ago',
+      time(cli.machine.clock),
     )
     .addOption(reasonOption('why, for anyone who looks at it later'))
     .option('--yes', 'do not ask, and book it beside a purchase of the plan with the same amounts that day')
@@ -165,8 +157,7 @@ async function record(cli: Cli, options: RecordOptions): Promise<void> {
           reason,
         }),
     )
-    const json = recordJson(made, { partner, env })
-    print(cli, json, () => renderFields(json))
+    printFields(cli, recordJson(made, { partner, env }))
     if (made.kind === 'booked') for (const doubt of doubtsOf(made)) warn(cli, doubt)
     if (made.kind === 'booked') noteSchedule(cli, made, key)
     if (made.kind === 'known') note(cli, 'It is on record already: nothing was changed.')
@@ -176,26 +167,23 @@ async function record(cli: Cli, options: RecordOptions): Promise<void> {
 function doubtsOf({ execution, trade, doubts }: Booking & { kind: 'booked' }): string[] {
   const { odd, market, planCreatedAt } = doubts
   const { report } = trade
-  const isEarly = report.executedAt !== null && report.executedAt < planCreatedAt
-  return [
-    ...(odd !== null && isFill(report)
-      ? [oddInWords({ executionId: execution.executionId, report, odd, market })]
-      : []),
-    ...(isEarly
-      ? [`plan ${execution.partnerPlanId} was created on ${formatInstant(planCreatedAt)}: is the date right?`]
-      : []),
-  ]
-}
-
-type Odd = { executionId: string; report: Fill; odd: OddPrice; market: Price | null }
-
-function oddInWords({ executionId, report, odd, market }: Odd): string {
-  const amounts = `${formatUsd(report.usdAmount)} USD for ${formatBtc(report.btcAmount)} BTC`
-  const than =
-    market === null
-      ? 'which is outside any plausible range'
-      : `while the market was at ${formatPrice(market)}`
-  return `${amounts} is a price of ${formatPrice(odd.price)}, ${than}: if a figure is wrong, correct it with \`tranche trade adjust ${executionId}\``
+  const said: string[] = []
+  if (odd !== null && isFill(report)) {
+    const amounts = `${formatUsd(report.usdAmount)} USD for ${formatBtc(report.btcAmount)} BTC`
+    const than =
+      market === null
+        ? 'which is outside any plausible range'
+        : `while the market was at ${formatPrice(market)}`
+    const mend = `tranche trade adjust ${execution.executionId}`
+    said.push(
+      `${amounts} is a price of ${formatPrice(odd.price)}, ${than}: if a figure is wrong, correct it with \`${mend}\``,
+    )
+  }
+  if (report.executedAt !== null && report.executedAt < planCreatedAt)
+    said.push(
+      `plan ${execution.partnerPlanId} was created on ${formatInstant(planCreatedAt)}: is the date right?`,
+    )
+  return said
 }
 
 const bookedDetail = ({ execution, trade, window }: Booking & { kind: 'booked' }) => {

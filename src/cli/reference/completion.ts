@@ -57,6 +57,14 @@ function valueFlags(places: readonly Place[]): string[] {
   return [...new Set(flags.map(({ name }) => name))].sort()
 }
 
+/** The words that may follow a flag of a command, where that is a closed list. */
+const choicesOf = (places: readonly Place[]): [place: string, words: string][] =>
+  places.flatMap(({ path, options }) =>
+    options
+      .filter(({ choices }) => choices.length > 0)
+      .map(({ name, choices }): [string, string] => [`${path}:${name}`, choices.join(' ')]),
+  )
+
 const HELP: Flag = { name: '--help', description: 'show what it takes', takesValue: false, choices: [] }
 
 const flagsOf = (command: Command): Flag[] =>
@@ -74,11 +82,7 @@ const oneLine = (text: string): string => text.replace(/\s+/g, ' ')
 // The completion script for bash.
 
 function bashScript(places: readonly Place[]): string {
-  const choices = places.flatMap(({ path, options }) =>
-    options
-      .filter((flag) => flag.choices.length > 0)
-      .map((flag) => `    '${path}:${flag.name}') words='${flag.choices.join(' ')}' ;;`),
-  )
+  const choices = choicesOf(places).map(([place, words]) => `    '${place}') words='${words}' ;;`)
   const words = places.map(({ path, commands, options, choices }) => {
     const all = [...commands.map(({ name }) => name), ...choices, ...options.map(({ name }) => name)]
     return `      '${path}') words='${all.join(' ')}' ;;`
@@ -168,13 +172,8 @@ const quote = (text: string): string => `'${text.replaceAll('\\', '\\\\').replac
 // The completion script for zsh.
 
 function zshScript(places: readonly Place[]): string {
-  const choices = places.flatMap(({ path, options }) =>
-    options
-      .filter((flag) => flag.choices.length > 0)
-      .map(
-        (flag) =>
-          `    ${singleQuoted(`${path}:${flag.name}`)}) compadd -- ${flag.choices.join(' ')}; return ;;`,
-      ),
+  const choices = choicesOf(places).map(
+    ([place, words]) => `    ${singleQuoted(place)}) compadd -- ${words}; return ;;`,
   )
   const words = places.map(({ path, commands, options, choices }) => {
     const named = choices.map((name) => ({ name, description: name }))

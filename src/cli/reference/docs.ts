@@ -39,8 +39,16 @@ export function docsCommand(cli: Cli): Command {
       if ([name, examples, deploy].filter((given) => given !== undefined).length > 1)
         throw new Problem('usage', 'Name a topic, --examples or --deploy, and only one of them.')
       if (force && deploy === undefined) throw new Problem('usage', '--force belongs to --deploy.')
-      if (deploy !== undefined) return writeDeployed(cli, deploy, force)
-      if (examples !== undefined) return writeExamples(cli, examples)
+      if (deploy !== undefined) {
+        const texts = deployedNames().map((file) => ({ name: file, text: readDeployed(file) }))
+        const mend = 'name another folder, or add --force'
+        return writeAll(cli, deploy, { texts, replace: force, mend, readme: 'what each is for' })
+      }
+      if (examples !== undefined) {
+        // They are meant to be changed, so existing ones are not replaced.
+        const more = { replace: false, mend: 'name another folder', readme: 'how to start them' }
+        return writeAll(cli, examples, { texts: sampleFiles(), ...more })
+      }
       return name === undefined ? list(cli) : show(cli, name)
     })
 }
@@ -60,37 +68,16 @@ function show(cli: Cli, name: string): void {
   print(cli, { topic, title, text }, () => text.trimEnd())
 }
 
-/** They are meant to be changed, so existing ones are not replaced. */
-function writeExamples(cli: Cli, folder: string): void {
-  const files = writeAll(folder, sampleFiles(), { replace: false, mend: 'name another folder' })
-  const readme = quoted(join(folder, 'README.md'))
-  print(
-    cli,
-    { folder, files },
-    () => `${files.length} files are in ${quoted(folder)}; ${readme} says how to start them.`,
-  )
+type Writing = {
+  texts: readonly { name: string; text: string }[]
+  replace: boolean
+  mend: string
+  /** What their README.md says. */
+  readme: string
 }
 
-/**
- * The files of deploy/ in the source. A release is only the executable, and a container or a second host needs more.
- */
-function writeDeployed(cli: Cli, folder: string, replace: boolean): void {
-  const texts = deployedNames().map((name) => ({ name, text: readDeployed(name) }))
-  const files = writeAll(folder, texts, { replace, mend: 'name another folder, or add --force' })
-  const readme = quoted(join(folder, 'README.md'))
-  print(
-    cli,
-    { folder, files },
-    () => `${files.length} files are in ${quoted(folder)}; ${readme} says what each is for.`,
-  )
-}
-
-/** Writes all of them or, if a name is taken, none. */
-function writeAll(
-  folder: string,
-  texts: readonly { name: string; text: string }[],
-  { replace, mend }: { replace: boolean; mend: string },
-): string[] {
+/** Writes all files or, if a name is taken, none. */
+function writeAll(cli: Cli, folder: string, { texts, replace, mend, readme }: Writing): void {
   const named = texts.map(({ name, text }) => ({ file: join(folder, name), text }))
   for (const { file } of named) {
     refuseStrangeFolders(folder, dirname(file))
@@ -99,7 +86,9 @@ function writeAll(
       throw new Problem('file_exists', `${file} already exists, and nothing was written: ${mend}.`)
   }
   for (const { file, text } of named) writeNew(folder, { file, text, replace })
-  return named.map(({ file }) => file)
+  const page = quoted(join(folder, 'README.md'))
+  const words = `${named.length} files are in ${quoted(folder)}; ${page} says ${readme}.`
+  print(cli, { folder, files: named.map(({ file }) => file) }, () => words)
 }
 
 /** The folder in the command may be a link; below it, a link would lead the files elsewhere. */

@@ -14,10 +14,7 @@ import { readInput, readRegular } from '../input-file.ts'
 
 export type TlsOptions = { host: string; tlsCert?: string; tlsKey?: string; tlsSelfSigned?: true }
 
-/**
- * Throws usage when the options contradict each other, the error of the file system for a file that cannot be read, and
- * bad_file for one that TLS cannot use.
- */
+/** Throws usage for options that contradict each other, and bad_file for a file that TLS cannot use. */
 export function tlsOf({ host, tlsCert, tlsKey, tlsSelfSigned }: TlsOptions): Tls {
   if (tlsSelfSigned) {
     if (tlsCert !== undefined || tlsKey !== undefined)

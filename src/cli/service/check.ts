@@ -55,10 +55,7 @@ export function checkCommand(cli: Cli): Command {
     })
 }
 
-/**
- * Without a monitor of its own, the daily check reports its findings to that of the ticks. That monitor counts minutes,
- * and must not take a check for a tick: so a successful check reports nothing there.
- */
+/** Else the monitor of the ticks hears of findings alone: it counts minutes, and must not take a check for a tick. */
 function monitorOf(cli: Cli, { ping, daily }: CheckOptions): Ping {
   const say = (message: string): void => warn(cli, message)
   const { TRANCHE_PING_URL: ofTicks } = process.env
@@ -110,9 +107,7 @@ export const DUE_AGAIN_MS = 2 * DAY_MS + 2 * HOUR_MS
 
 type Found = Pick<Seen, 'faults' | 'warnings'> & { daily: true | undefined }
 
-/**
- * Records the result for `status` and the metrics. A check that cannot record its result has still found its findings.
- */
+/** For `status` and the metrics. A check that cannot record its result has still found its findings. */
 async function remember(cli: Cli, store: Store, { faults, warnings, daily }: Found): Promise<void> {
   // No commit would end, and status reports that itself.
   if (warnings.some(({ kind, severity }) => kind === 'standby_away' && severity === 'page')) return

@@ -1,12 +1,12 @@
 // health: whether a service answers. The executable asks itself, because a container has no curl.
 
-import { Command, Option } from 'commander'
+import { Command } from 'commander'
 import { Problem, reasonInWords } from '../../core/problem.ts'
 import { isLoopback } from '../../price/fetch.ts'
 import type { Cli } from '../context.ts'
 import { EXIT } from '../exit-codes.ts'
 import { installedSettings, serviceUrl } from '../installed.ts'
-import { wholeNumber } from '../options.ts'
+import { setting, wholeNumber } from '../options.ts'
 import { print } from '../terminal.ts'
 
 const ANSWER_WAIT_MS = 3_000
@@ -18,11 +18,7 @@ export function healthCommand(cli: Cli): Command {
     .description('ask a running serve whether it is up, or ready; exits 0 or 1')
     .option('--ready', 'ask whether it can do its work; while it waits for its database, it cannot')
     .option('--url <url>', 'where it answers (default: on this machine, by the settings of serve)')
-    .addOption(
-      new Option('--port <number>', 'its port on this machine')
-        .env('TRANCHE_PORT')
-        .argParser(wholeNumber(1, 65_535)),
-    )
+    .addOption(setting('--port <number>', 'its port on this machine').argParser(wholeNumber(1, 65_535)))
     .action(async (options: HealthOptions) => {
       const [path, isWell] = options.ready ? (['/readyz', isReady] as const) : (['/healthz', isUp] as const)
       const url = new URL(path, addressOf(options))

@@ -1,16 +1,16 @@
 // The information of serve for operators, its listener, and its token.
 
 import { isIPv4, isIPv6 } from 'node:net'
-import { InvalidArgumentError, Option } from 'commander'
+import { InvalidArgumentError, type Option } from 'commander'
 import { Problem } from '../../core/problem.ts'
 import type { Ops } from '../../http/ops/endpoints.ts'
 import type { Metrics } from '../../http/ops/metrics.ts'
-import type { Pasted } from '../../http/ops/page.ts'
 import type { Log } from '../../log.ts'
-import { commandLine, onDatabase } from '../command.ts'
+import { commandLine } from '../command.ts'
 import type { Cli } from '../context.ts'
 import { readInput } from '../input-file.ts'
 import { fromAnyShell } from '../installed.ts'
+import { setting } from '../options.ts'
 
 /** Connections to the listener of operations: a scraper, a person and other monitors. Partners never connect to it. */
 export const OPS_CONNECTIONS_MAX = 32
@@ -19,11 +19,10 @@ export type OpsPlace = { host: string; port: number }
 export type OpsOptions = { opsListen: OpsPlace | null; opsTokenFile?: string }
 
 export const opsListenOption = (): Option =>
-  new Option(
+  setting(
     '--ops-listen <address>',
     'a listener for /metrics, details of /readyz and /ops, such as 127.0.0.1:9090; plain HTTP; off for none',
   )
-    .env('TRANCHE_OPS_LISTEN')
     .argParser(placeOrOff)
     .default('off')
 
@@ -47,32 +46,26 @@ export async function opsOf(
   const { createOps } = await import('../../http/ops/endpoints.ts')
   const token = await tokenOf(opsListen, opsTokenFile)
   const metrics = createMetrics()
+  // A page is read elsewhere than where serve was started, so its commands name the database, or find it by themselves.
+  const self = fromAnyShell(cli.globals().db)
   const ops = createOps({
     clock: cli.machine.clock,
     metrics,
     exposition: EXPOSITION_TYPE,
     token,
-    pasted: pastedFor(cli),
+    pasted: (words) => commandLine(self, words),
     onManyWrong: () => log.warn({}, 'somebody may be guessing the ops token: many wrong ones in a minute'),
   })
   return { ops, metrics }
 }
 
-/**
- * A page is read elsewhere than where serve was started, so its commands name the database, or find it by themselves.
- */
-function pastedFor(cli: Cli): Pasted {
-  const self = fromAnyShell(cli.globals().db, onDatabase)
-  return (words) => commandLine(self, words)
-}
-
 // The operators' token: its form, and where it is required.
 
 export const opsTokenOption = (): Option =>
-  new Option(
+  setting(
     '--ops-token-file <file>',
     'anyone who sends this token may see /metrics, details of /readyz and /ops, at either listener',
-  ).env('TRANCHE_OPS_TOKEN_FILE')
+  )
 
 /** Throws usage for a file without a token, and for a listener that others can reach without one. */
 async function tokenOf(listener: { host: string } | null, file: string | undefined): Promise<string | null> {
@@ -109,10 +102,7 @@ const BEFORE_REPEATING_MIN = 16
 /** So few repetitions happen by chance. */
 const REPEATED_BY_CHANCE = 3
 
-/**
- * Only the token itself stops somebody who guesses: a right one is accepted after any number of wrong ones. This finds
- * what people type to reach a length, not every word that they may choose.
- */
+/** A right token is accepted after any number of wrong ones. Finds what people type to reach a length. */
 function isEasilyGuessed(token: string): boolean {
   const repeats = (after: number): boolean =>
     token.length - after > REPEATED_BY_CHANCE && token.startsWith(token.slice(after))

@@ -20,6 +20,7 @@ import type { Log } from '../../log.ts'
 import type { Machine } from '../../machine.ts'
 import type { AuditEntry, Fired, Store, Wiped } from '../../store/store.ts'
 import { type SendWakeUp, type Woken, wakePartners } from '../../webhook/wake-partners.ts'
+import { tenantJson } from '../command.ts'
 
 type DeskOptions = {
   store: Store
@@ -76,8 +77,7 @@ export function createSandboxDesk(options: DeskOptions): OpenDesk {
     look: async (caller) => {
       const { now, offsetMs } = await store.readSandbox(caller)
       return {
-        partner_slug: caller.partnerSlug,
-        environment: caller.environment,
+        ...tenantJson(caller),
         now: formatInstant(now),
         offset_ms: offsetMs,
         offset: spellSpan(offsetMs),
@@ -99,8 +99,7 @@ export function createSandboxDesk(options: DeskOptions): OpenDesk {
         .finally(() => advancing.delete(caller.tenantId))
       advancing.set(caller.tenantId, { to, ended })
       return {
-        partner_slug: caller.partnerSlug,
-        environment: caller.environment,
+        ...tenantJson(caller),
         done: false,
         from: formatInstant(now),
         to,
@@ -205,8 +204,7 @@ const entryOf = (
 // Answers shared by the commands and the API.
 
 export const advancedJson = (tenant: Tenant, advanced: Advanced, woken: Woken): AdvancedJson => ({
-  partner_slug: tenant.partnerSlug,
-  environment: tenant.environment,
+  ...tenantJson(tenant),
   done: true,
   from: formatInstant(advanced.before.now),
   to: formatInstant(advanced.after.now),
@@ -221,8 +219,7 @@ export const advancedJson = (tenant: Tenant, advanced: Advanced, woken: Woken): 
 })
 
 export const firedJson = (tenant: Tenant, partnerPlanId: string, fired: Fired, woken: Woken): FiredJson => ({
-  partner_slug: tenant.partnerSlug,
-  environment: tenant.environment,
+  ...tenantJson(tenant),
   partner_plan_id: partnerPlanId,
   execution_id: fired.executionId,
   amount_usd: formatUsd(fired.tranche.amount),
@@ -233,7 +230,6 @@ export const firedJson = (tenant: Tenant, partnerPlanId: string, fired: Fired, w
 })
 
 export const wipedJson = (tenant: Tenant, wiped: Wiped): WipedJson => ({
-  partner_slug: tenant.partnerSlug,
-  environment: tenant.environment,
+  ...tenantJson(tenant),
   ...wiped,
 })

@@ -1,6 +1,6 @@
 // serve: the partner API over an open database, and the scheduler beside it.
 
-import { Command, Option } from 'commander'
+import { Command, type Option } from 'commander'
 import { frozenProblem } from '../../core/frozen.ts'
 import { Problem } from '../../core/problem.ts'
 import { SECOND_MS } from '../../core/time.ts'
@@ -20,6 +20,7 @@ import {
   interval,
   intervalOrOff,
   priceFeedOption,
+  setting,
   type WebhookOptions,
   type Webhooks,
   webhooksOf,
@@ -40,10 +41,7 @@ import type { Listeners } from './serving.ts'
 
 /** How long an opening may take before it is logged. */
 const OPENING_UNSAID_MS = 2_000
-/**
- * How long a start waits for the database. Most failures happen within this time; a migration may take minutes, and
- * every call is answered meanwhile.
- */
+/** Most failures of a start happen within this time; a migration may take minutes, and calls are answered meanwhile. */
 const START_WAITS_MS = 10_000
 /** The store's cache of a file: calls touch few pages each, and the system caches the others. */
 const CACHE_KIB = 8_192
@@ -75,21 +73,17 @@ export function serveCommand(cli: Cli): Command {
   return addWebhookOptions(new Command('serve'))
     .description('answer the partner API; with --tick-every also run the scheduler')
     .option('--no-create', 'refuse to start where there is no database at --db, instead of making one')
-    .addOption(new Option('--host <address>', 'where to listen').env('TRANCHE_HOST').default('127.0.0.1'))
+    .addOption(setting('--host <address>', 'where to listen').default('127.0.0.1'))
     .addOption(
-      new Option('--port <number>', '0 for any free one')
-        .env('TRANCHE_PORT')
-        .argParser(wholeNumber(0, 65_535))
-        .default(8080),
+      setting('--port <number>', '0 for any free one').argParser(wholeNumber(0, 65_535)).default(8080),
     )
     .addOption(
-      new Option('--tick-every <time>', 'tick this often, such as 60s; off leaves it to cron')
-        .env('TRANCHE_TICK_EVERY')
+      setting('--tick-every <time>', 'tick this often, such as 60s; off leaves it to cron')
         .argParser(intervalOrOff)
         .default('off'),
     )
-    .addOption(new Option('--tls-cert <file>', 'certificate chain (PEM)').env('TRANCHE_TLS_CERT'))
-    .addOption(new Option('--tls-key <file>', 'its private key (PEM)').env('TRANCHE_TLS_KEY'))
+    .addOption(setting('--tls-cert <file>', 'certificate chain (PEM)'))
+    .addOption(setting('--tls-key <file>', 'its private key (PEM)'))
     .option('--tls-self-signed', 'for a first try: TLS with a certificate made at this start')
     .addOption(priceFeedOption())
     .addOption(pingOption())
@@ -110,33 +104,25 @@ export function serveCommand(cli: Cli): Command {
       ),
     )
     .addOption(
-      new Option(
+      setting(
         '--sandbox-api <state>',
         'off hides the routes with which partners move their test environments',
       )
         .choices(['on', 'off'])
-        .env('TRANCHE_SANDBOX_API')
         .default('on'),
     )
     .addOption(
-      new Option('--log-format <format>', 'by default json unless on a terminal')
-        .choices(['json', 'pretty'])
-        .env('TRANCHE_LOG_FORMAT'),
+      setting('--log-format <format>', 'by default json unless on a terminal').choices(['json', 'pretty']),
     )
     .addOption(
-      new Option(
-        '--log-level <level>',
-        'the lowest level that is logged; debug adds calls to the ops endpoints',
-      )
+      setting('--log-level <level>', 'the lowest level that is logged; debug adds calls to the ops endpoints')
         .choices(['debug', 'info', 'warn', 'error'])
-        .env('TRANCHE_LOG_LEVEL')
         .default('info'),
     )
     .addOption(opsListenOption())
     .addOption(opsTokenOption())
     .addOption(
-      new Option('--drain-limit <time>', 'how long a stop waits for calls in flight')
-        .env('TRANCHE_DRAIN_LIMIT')
+      setting('--drain-limit <time>', 'how long a stop waits for calls in flight')
         .argParser(interval)
         .default(DRAIN_LIMIT_MS, `${DRAIN_LIMIT_MS / SECOND_MS}s`),
     )
@@ -159,11 +145,9 @@ function refuseSetting(error: unknown): never {
 
 const orNull = <T>(given: T | 'off'): T | null => (given === 'off' ? null : given)
 
-/** A limit for callers, also from the variable named like its option. */
+/** A limit for callers. */
 const limitOption = (flag: string, words: string): Option =>
-  new Option(`${flag} <number>`, words)
-    .env(`TRANCHE_${flag.slice(2).replaceAll('-', '_').toUpperCase()}`)
-    .argParser(wholeNumber(1, 1_000_000))
+  setting(`${flag} <number>`, words).argParser(wholeNumber(1, 1_000_000))
 
 type Parts = {
   log: Log
@@ -232,8 +216,8 @@ async function serve(cli: Cli, options: ServeOptions & Parts): Promise<void> {
     () => log.info({ ...addressesOf(listeners), db }, 'opening the database'),
     OPENING_UNSAID_MS,
   )
-  const supervisor = serving.tellSupervisor(log)
-  const startEnds = setTimeout(() => supervisor.up('opening the database'), START_WAITS_MS).unref()
+  const tellUp = serving.tellSupervisor(log)
+  const startEnds = setTimeout(() => tellUp('opening the database'), START_WAITS_MS).unref()
 
   let isOpen = false
   let isStopping = false
@@ -241,8 +225,7 @@ async function serve(cli: Cli, options: ServeOptions & Parts): Promise<void> {
     isStopping = true
   })
   const openAndRun = async (): Promise<void> => {
-    const note = (message: string): void => log.info({}, message)
-    await serving.migrateAside(database, cli.globals().db, { stopped, note })
+    await serving.migrateAside(database, cli.globals().db, { stopped, log })
     if (isStopping) return
     const isNew = await database.isMissing()
     await cli.withStore(
@@ -252,10 +235,13 @@ async function serve(cli: Cli, options: ServeOptions & Parts): Promise<void> {
         clearTimeout(startEnds)
         const counted = options.metrics.counting(store)
         const send = countedSend(options)
-        const desk = options.sandboxApi === 'on' ? await openDesk(cli, counted, { send, log }) : null
+        const { createSandboxDesk } = await import('./sandbox-desk.ts')
+        const { machine } = cli
+        const desk =
+          options.sandboxApi === 'on' ? createSandboxDesk({ store: counted, machine, send, log }) : null
         front.app = appOver(counted, desk)
         await options.ops.opened(store)
-        supervisor.up(`answers at ${listeners.api.url}`)
+        tellUp(`answers at ${listeners.api.url}`)
         await run(cli, store, { ...options, send, desk, listeners, certificate, stopped, isNew, db })
       },
       { create: options.create, cacheKib: CACHE_KIB, checkpointsAside: true, saysMoved: true, runsOn: true },
@@ -280,15 +266,6 @@ const countedSend =
     metrics.noteDelivery(outcome.reason === null)
     return outcome
   }
-
-async function openDesk(
-  cli: Cli,
-  store: Store,
-  { send, log }: { send: SendWakeUp; log: Log },
-): Promise<OpenDesk> {
-  const { createSandboxDesk } = await import('./sandbox-desk.ts')
-  return createSandboxDesk({ store, machine: cli.machine, send, log })
-}
 
 type Running = ServeOptions &
   Parts & {
@@ -320,8 +297,18 @@ async function run(cli: Cli, store: Store, options: Running): Promise<void> {
   if (frozen && (options.tickEvery === null || frozen.kind === 'moved'))
     log.warn({ db: where.db }, frozenProblem(frozen).message)
   const signal = await options.stopped
-  await drain({ listeners, scheduler, desk, log, signal, limitMs: options.drainLimit })
+  const { drainLimit: limitMs } = options
+  log.info({ signal }, 'stopping: finishing what is in flight')
+  const drained = Promise.all([listeners.close(), scheduler?.stop(), desk?.stop()])
+  const inTime = await Promise.race([drained.then(() => true), after(limitMs).then(() => false)])
+  if (!inTime) log.warn({ waited_ms: limitMs }, 'stopped with calls still in flight')
+  log.info({}, 'stopped')
 }
+
+/** How long a stop waits for running calls. */
+const DRAIN_LIMIT_MS = 30_000
+
+const after = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms).unref())
 
 const MADE = 'there was no database here, so a new one was made'
 const NO_PARTNER =
@@ -362,27 +349,3 @@ function descriptorsMax(): number {
   const soft = Number(userLimits?.open_files?.soft)
   return Number.isFinite(soft) ? soft : Number.POSITIVE_INFINITY
 }
-
-// How serve stops: running calls are finished, for a while.
-
-/** How long a stop waits for running calls. */
-const DRAIN_LIMIT_MS = 30_000
-
-type Stopping = {
-  listeners: Listeners
-  scheduler: { stop: () => Promise<void> } | null
-  desk: Pick<OpenDesk, 'stop'> | null
-  log: Log
-  signal: string
-  limitMs: number
-}
-
-async function drain({ listeners, scheduler, desk, log, signal, limitMs }: Stopping): Promise<void> {
-  log.info({ signal }, 'stopping: finishing what is in flight')
-  const drained = Promise.all([listeners.close(), scheduler?.stop(), desk?.stop()])
-  const inTime = await Promise.race([drained.then(() => true), after(limitMs).then(() => false)])
-  if (!inTime) log.warn({ waited_ms: limitMs }, 'stopped with calls still in flight')
-  log.info({}, 'stopped')
-}
-
-const after = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms).unref())

@@ -25,21 +25,16 @@ import { nameFailures, type Passed, passJson, passUnlessFrozen } from './tick.ts
 // Notifications to systemd about a service that it started: that it is up, and then, again and again, that it is alive.
 // Node has no Unix datagram sockets, so systemd's own program sends them.
 
-type Supervisor = {
-  /** Reports that the service is up, with the words that `systemctl status` shows. */
-  up: (words: string) => void
-}
-
 /** How often a service reports that it is alive, within the time after which it would count as hung. */
 const SIGNS_OF_LIFE = 6
 
 /**
- * Sends nothing where systemd does not listen. A process is alive as long as its timers fire: a busy one reports late,
- * and only one that is stuck does not report at all.
+ * Returns the report that the service is up, with the words that `systemctl status` shows. Sends nothing where systemd
+ * does not listen. A process is alive as long as its timers fire: only one that is stuck does not report at all.
  */
-export function tellSupervisor(log: Log): Supervisor {
+export function tellSupervisor(log: Log): (words: string) => void {
   const { NOTIFY_SOCKET, WATCHDOG_USEC, WATCHDOG_PID } = process.env
-  if (!NOTIFY_SOCKET) return { up: () => {} }
+  if (!NOTIFY_SOCKET) return () => {}
   let hasFailed = false
   const failed = (why: string): void => {
     if (!hasFailed) log.error({ error: why }, 'systemd-notify failed: systemd does not learn how serve is')
@@ -53,7 +48,7 @@ export function tellSupervisor(log: Log): Supervisor {
   const isWatched = WATCHDOG_PID === undefined || Number(WATCHDOG_PID) === process.pid
   const everyMs = Number(WATCHDOG_USEC) / 1000 / SIGNS_OF_LIFE
   if (isWatched && everyMs > 0) setInterval(() => tell('WATCHDOG=1'), everyMs).unref()
-  return { up: (words) => tell('--ready', `--status=${words}`) }
+  return (words) => tell('--ready', `--status=${words}`)
 }
 
 // The listeners: for partners and, if serve is told to, for those who run it.
@@ -93,9 +88,7 @@ export async function openListeners(answering: Answering, options: ListenersOpti
     return {
       api,
       ops: own,
-      close: async () => {
-        await Promise.all([api.close(), own.close()])
-      },
+      close: async () => void (await Promise.all([api.close(), own.close()])),
       end: () => [api, own].map(({ end }) => end()),
     }
   } catch (error) {
@@ -144,10 +137,7 @@ export function startScheduler(options: SchedulerOptions, everyMs: number): { st
     if (!stopping) timer = setTimeout(next, Math.max(0, everyMs - (performance.now() - started)))
   }
 
-  /**
-   * Wakes the partners and logs the tick. The lock of the pass is released by now, so a slow receiver does not delay
-   * the next pass.
-   */
+  /** The lock of the pass is released by now, so a slow receiver does not delay the next pass. */
   async function finish({ report, frozen }: Passed, durationMs: number): Promise<void> {
     const warn = (message: string, fields: object): void => log.warn(fields, message)
     const woken = report && (await wakePartners(report, { store, send: async () => send, warn }))
@@ -169,16 +159,18 @@ export function startScheduler(options: SchedulerOptions, everyMs: number): { st
 // Migrations before a service opens its database. SQLite backs up and migrates without a break: minutes in which this
 // process would answer nobody. So another process does it.
 
-type Aside = { stopped: Promise<unknown>; note: (message: string) => void }
-
 /**
  * Runs `tranche migrate` when the database exists and needs it. If that fails, opening the database afterwards fails in
  * the same way and says so. `stopped` ends it early: a migration is one transaction, so it is undone.
  */
-export async function migrateAside(database: Database, db: string, { stopped, note }: Aside): Promise<void> {
+export async function migrateAside(
+  database: Database,
+  db: string,
+  { stopped, log }: { stopped: Promise<unknown>; log: Log },
+): Promise<void> {
   const program = ownProgram()
   if (program === null || !database.migratesAside || !(await isBehind(database))) return
-  note('migrating the database')
+  log.info({}, 'migrating the database')
   const child = spawn(process.execPath, [...program, 'migrate', '--db', db, '--json'], { stdio: 'ignore' })
   const ended = once(child, 'close').catch(() => {})
   await Promise.race([ended, stopped.then(() => child.kill())])
@@ -199,10 +191,7 @@ async function isBehind(database: Database): Promise<boolean> {
 
 // Settings for V8's collection of the garbage of calls.
 
-/**
- * Only a service sets these, and while it runs: as options of the executable, they would make every start lose the code
- * that Node has compiled in advance.
- */
+/** Set while a service runs: as options of the executable they would cost every start its compiled code. */
 export function keepHeapSmall(): void {
   // V8 allocates objects that often survive its nursery as old ones: here, pieces of calls that wait for their turn or
   // their commit. Once dead, each of them would keep its whole call in memory until the next full collection.

@@ -2,24 +2,25 @@
 
 import { setTimeout as wait } from 'node:timers/promises'
 import { isOverdue, latenessInWords, schedulerLateness } from '../../core/clock.ts'
-import {
-  type Finding,
-  type FindingKind,
-  type PartnerVitals,
-  UNSPENT_DAYS,
-  type Vitals,
-} from '../../core/findings.ts'
-import { formatPrice, formatUsd, type Usd } from '../../core/money.ts'
-import { tenantName } from '../../core/partner.ts'
+import { type FindingKind, UNSPENT_DAYS, type Vitals } from '../../core/findings.ts'
+import { formatPrice, formatUsd } from '../../core/money.ts'
 import { Problem } from '../../core/problem.ts'
 import { counted, cut, grouped, spellBytes, visible, visibleCell } from '../../core/text.ts'
 import { formatInstant, type Instant, spellBriefSpan, spellInstant, spellSpan } from '../../core/time.ts'
 import type { Recent } from '../../store/monitoring.ts'
-import { commandLine } from '../command.ts'
+import type { FindingJson } from '../command.ts'
 import type { Cli, Streams } from '../context.ts'
 import { EXIT } from '../exit-codes.ts'
-import { clipped, clippedLeft, createPaint, onStopSignal, type Paint, type Style } from '../terminal.ts'
-import { findingsIn, type Health } from './status-text.ts'
+import {
+  clipped,
+  clippedLeft,
+  createPaint,
+  onStopSignal,
+  type Paint,
+  STOP_OR_HANG_UP,
+  type Style,
+} from '../terminal.ts'
+import { type Health, type StatusJson, statusJson, webhooksInWords } from './status-text.ts'
 
 export type StatusView = Health & {
   db: string
@@ -56,8 +57,9 @@ export function drawScreen(view: StatusView, { columns, rows, paint, trouble }: 
   const width = Math.max(WIDTH_MIN, Math.min(columns - 1, WIDTH_MAX))
   const frame = { width, paint, self: view.self }
   const rule = paint('dim', '─'.repeat(width))
-  const findings = findingsIn(view)
-  const state = [...lights(view, findings, frame), '', ...numbers(view, frame), '']
+  const json = statusJson({ self: () => view.self }, view)
+  const { findings } = json
+  const state = [...lights(view, json, frame), '', ...numbers(json, frame), '']
   const found = findings.length > 0 ? [...findingLines(findings, rows - state.length - 4, frame), ''] : []
   const top = [title(view, width, paint), rule, ...found, ...state]
   const chart = passBars(view.recent, width, paint)
@@ -77,11 +79,13 @@ function title({ at, db }: StatusView, width: number, paint: Paint): string {
 }
 
 /** What is fine and what needs a look, by colour and by shape. */
-function lights(view: StatusView, findings: readonly Finding[], frame: Frame): string[] {
+function lights(view: StatusView, json: StatusJson, frame: Frame): string[] {
   const { at, vitals, backlog, recent, walBytes } = view
-  const { scheduler, partners, feed, disk } = vitals
+  const { scheduler, feed, disk } = vitals
+  const { orders_24h: orders, paused_webhooks: paused, unspent_windows: unspent } = json
   const lastAt = scheduler.lastFinishedAt
-  const found = (...kinds: FindingKind[]) => kinds.some((kind) => findings.some((one) => one.kind === kind))
+  const found = (...kinds: FindingKind[]) =>
+    kinds.some((kind) => json.findings.some((one) => one.kind === kind))
   const mark = (...kinds: FindingKind[]): Mark => (found(...kinds) ? 'look' : 'good')
   const { due, oldestDueAt } = backlog.live
   const isLate = found('ticks_stopped') || isOverdue(scheduler, at)
@@ -97,9 +101,21 @@ function lights(view: StatusView, findings: readonly Finding[], frame: Frame): s
       grouped(due),
       oldestDueAt === null ? 'nothing waits for a poll' : `the oldest for ${since(at, oldestDueAt)}`,
     ]),
-    light(mark('partner_failing'), frame, ['orders', ...orderWords(partners)]),
-    light(mark('webhook_failing'), frame, ['webhooks', ...webhookWords(partners)]),
-    light(mark('windows_unspent'), frame, ['unspent', ...unspentWords(vitals.unspent)]),
+    light(mark('partner_failing'), frame, [
+      'orders',
+      `${grouped(orders.failed)} failed`,
+      `${grouped(orders.filled)} filled in 24 hours`,
+    ]),
+    light(mark('webhook_failing'), frame, [
+      'webhooks',
+      paused.length > 0 ? `${paused.length} paused` : 'none paused',
+      webhooksInWords(paused),
+    ]),
+    light(mark('windows_unspent'), frame, [
+      'unspent',
+      `${grouped(unspent.released_usd)} USD`,
+      `${unspent.count > 0 ? `left by ${counted(unspent.count, 'window')} ` : ''}in ${UNSPENT_DAYS} days`,
+    ]),
     ...(walBytes === null
       ? []
       : [
@@ -123,45 +139,25 @@ function priceWords({ at, vitals: { price, feed } }: StatusView): [string, strin
   ]
 }
 
-function orderWords(partners: readonly PartnerVitals[]): [string, string] {
-  const sum = (of: 'filled' | 'failed') => partners.reduce((total, { orders }) => total + orders[of], 0)
-  return [`${grouped(sum('failed'))} failed`, `${grouped(sum('filled'))} filled in 24 hours`]
-}
-
-function webhookWords(partners: readonly PartnerVitals[]): [string, string] {
-  const paused = partners.filter(({ webhook }) => webhook?.paused)
-  const names = paused.map(({ tenant }) => tenantName(tenant)).join(', ')
-  return [paused.length > 0 ? `${paused.length} paused` : 'none paused', names]
-}
-
-function unspentWords(unspent: Vitals['unspent']): [string, string] {
-  const windows = unspent.reduce((sum, one) => sum + one.windows, 0)
-  const released = unspent.reduce((sum, one) => sum + one.released, 0n) as Usd
-  const left = windows > 0 ? `left by ${counted(windows, 'window')} ` : ''
-  return [`${grouped(formatUsd(released))} USD`, `${left}in ${UNSPENT_DAYS} days`]
-}
-
-function numbers({ stock, backlog, vitals }: StatusView, frame: Frame): string[] {
-  const { live, test } = stock.plans
-  const disabled = vitals.partners.filter(({ status }) => status === 'disabled').length
-  const inTest = test.active > 0 ? `; ${grouped(test.active)} in test` : ''
+function numbers({ plans, partners, test, executions_open: open }: StatusJson, frame: Frame): string[] {
+  const inTest = test.plans.active > 0 ? `; ${grouped(test.plans.active)} in test` : ''
   return [
     light('none', frame, [
       'plans',
-      `${grouped(live.active)} active`,
-      `${grouped(live.paused)} paused, ${grouped(live.cancelled)} cancelled${inTest}`,
+      `${grouped(plans.active)} active`,
+      `${grouped(plans.paused)} paused, ${grouped(plans.cancelled)} cancelled${inTest}`,
     ]),
     light('none', frame, [
       'partners',
-      `${grouped(vitals.partners.length - disabled)} active`,
-      `${grouped(disabled)} disabled`,
+      `${grouped(partners.active)} active`,
+      `${grouped(partners.disabled)} disabled`,
     ]),
-    light('none', frame, ['open', grouped(backlog.live.open), 'executions not yet confirmed']),
+    light('none', frame, ['open', grouped(open), 'executions not yet confirmed']),
   ]
 }
 
 /** Whole findings, as many as there is room for, each with the command to run next; the first one in any case. */
-function findingLines(findings: readonly Finding[], room: number, { self, width, paint }: Frame): string[] {
+function findingLines(findings: FindingJson[], room: number, { self, width, paint }: Frame): string[] {
   const lines: string[] = []
   let shown = 0
   for (const finding of findings) {
@@ -170,7 +166,7 @@ function findingLines(findings: readonly Finding[], room: number, { self, width,
     const block = [
       `${paint('yellow', '▲')} ${first}`,
       ...rest.map((line) => `  ${line}`),
-      ...commandLines(commandLine(self, finding.next), width - 4).map((line) => `  ${paint('dim', line)}`),
+      ...commandLines(finding.mend, width - 4).map((line) => `  ${paint('dim', line)}`),
     ]
     if (shown > 0 && lines.length + block.length + 1 > room) break
     lines.push(...block)
@@ -279,12 +275,7 @@ type Watched<T> = {
   /** The output for a person. `trouble` is why the latest look failed. */
   draw: (view: T, screen: Screen) => string[]
 }
-type Screen = {
-  columns: number
-  rows: number
-  paint: ReturnType<typeof createPaint>
-  trouble: string | null
-}
+type Screen = { columns: number; rows: number; paint: Paint; trouble: string | null }
 
 const COLUMNS = 80
 const ROWS = 24
@@ -295,32 +286,23 @@ export async function watch<T>(cli: Cli, watched: Watched<T>): Promise<void> {
   const first = await watched.look()
   const stop = stopOf(cli)
   try {
-    const { out } = cli.streams
-    if (cli.globals().json || !out.isTTY) await printEach(out, first, { ...watched, signal: stop.signal })
-    else await redraw(cli, first, { ...watched, signal: stop.signal })
+    const isScreen = cli.streams.out.isTTY && !cli.globals().json
+    await (isScreen ? redraw : printEach)(cli, first, { ...watched, signal: stop.signal })
   } finally {
     stop.release()
   }
 }
 
-type Until = { signal: AbortSignal }
+type Watching<T> = Watched<T> & { signal: AbortSignal }
 
-async function printEach<T>(
-  out: Output,
-  first: T,
-  { everyMs, look, line, signal }: Watched<T> & Until,
-): Promise<void> {
+async function printEach<T>(cli: Cli, first: T, { everyMs, look, line, signal }: Watching<T>): Promise<void> {
   for (let view = first; ; view = await look()) {
-    out.write(`${await line(view)}\n`)
+    cli.streams.out.write(`${await line(view)}\n`)
     if (!(await passed(everyMs, signal))) return
   }
 }
 
-async function redraw<T>(
-  cli: Cli,
-  first: T,
-  { everyMs, look, draw, signal }: Watched<T> & Until,
-): Promise<void> {
+async function redraw<T>(cli: Cli, first: T, { everyMs, look, draw, signal }: Watching<T>): Promise<void> {
   const out: Output = cli.streams.out
   const paint = createPaint(out, cli.globals().color)
   let [view, trouble]: [T, string | null] = [first, null]
@@ -374,11 +356,11 @@ function stopOf(cli: Cli): { signal: AbortSignal; release: () => void } {
     input.setRawMode?.(true)
     input.on('data', onKey).resume()
   }
-  const signals = onStopSignal(interrupt, { hangUp: true })
+  const release = onStopSignal(interrupt, STOP_OR_HANG_UP)
   return {
     signal: control.signal,
     release: () => {
-      signals.release()
+      release()
       if (!keyboard) return
       input.off('data', onKey).pause()
       input.setRawMode?.(false)

@@ -26,7 +26,7 @@ import {
 } from '../../core/time.ts'
 import type { Backlog, Stock } from '../../store/monitoring.ts'
 import type { Sandbox } from '../../store/store.ts'
-import { commandLine, type FindingJson, findingInWords, findingJson } from '../command.ts'
+import { commandLine, type FindingJson, findingInWords, findingJson, tenantJson } from '../command.ts'
 import type { Cli } from '../context.ts'
 import { type Column, renderFields, renderTable } from '../terminal.ts'
 
@@ -38,8 +38,6 @@ export type Health = {
   backlog: Record<Environment, Backlog>
   sandboxes: Sandbox[]
 }
-
-export const findingsIn = ({ vitals, at }: Health): Finding[] => findingsOf(vitals, at)
 
 /** More of them would say nothing new at a glance; `check` names them all. */
 const FINDINGS_SHOWN = 10
@@ -84,7 +82,7 @@ export const statusJson = (cli: Pick<Cli, 'self'>, health: Health) => {
     },
     paused_webhooks: partners
       .filter(({ webhook }) => webhook?.paused)
-      .map(({ tenant }) => ({ partner_slug: tenant.partnerSlug, environment: tenant.environment })),
+      .map(({ tenant }) => tenantJson(tenant)),
     unspent_windows: {
       since: formatInstant(plus(at, -UNSPENT_DAYS * DAY_MS)),
       count: unspent.reduce((sum, { windows }) => sum + windows, 0),
@@ -102,7 +100,7 @@ export const statusJson = (cli: Pick<Cli, 'self'>, health: Health) => {
       show: hasTest(health) ? commandLine(cli.self(), SHOW_TEST) : null,
     },
     sandboxes: sandboxes.map(sandboxJson),
-    findings: findingsIn(health).map((finding) => findingJson(cli, finding, 'warning')),
+    findings: findingsOf(vitals, at).map((finding) => findingJson(cli, finding, 'warning')),
   }
 }
 
@@ -132,7 +130,7 @@ const diskJson = ({ folder, freeBytes, totalBytes, dayGrowthBytes }: DiskVitals)
   day_growth_bytes: dayGrowthBytes,
 })
 
-type StatusJson = ReturnType<typeof statusJson>
+export type StatusJson = ReturnType<typeof statusJson>
 
 export async function statusInWords(json: StatusJson): Promise<string> {
   const { findings } = json
@@ -160,11 +158,9 @@ function fieldsOf(json: StatusJson): Record<string, string | number> {
     'open executions': json.executions_open,
     'due now': dueInWords(json),
     'orders in 24 h': `${orders.filled} filled, ${orders.failed} failed`,
-    'paused webhooks':
-      json.paused_webhooks.map((paused) => `${paused.partner_slug} ${paused.environment}`).join(', ') ||
-      'none',
+    'paused webhooks': webhooksInWords(json.paused_webhooks) || 'none',
     'ended unspent': `${counted(unspent.count, 'window')} in ${UNSPENT_DAYS} days, ${unspent.released_usd} USD`,
-    ...(json.disk && { disk: diskInWords(json.disk) }),
+    ...(json.disk && { disk: spellFree(json.disk.free_bytes, json.disk.total_bytes) }),
     ...checkFields(json),
     ...testFields(json),
     ...(sandboxes.length > 0 && { sandboxes: sandboxLines(sandboxes).join(', ') }),
@@ -213,8 +209,8 @@ function priceInWords({ price, price_feed: feed }: StatusJson): string {
   return newest + state
 }
 
-const diskInWords = ({ free_bytes: free, total_bytes: total }: ReturnType<typeof diskJson>): string =>
-  spellFree(free, total)
+export const webhooksInWords = (paused: StatusJson['paused_webhooks']): string =>
+  paused.map(({ partner_slug, environment }) => `${partner_slug} ${environment}`).join(', ')
 
 const dueInWords = ({ due_backlog: due, oldest_due_age_seconds: oldest }: StatusJson): string =>
   oldest === null ? String(due) : `${due}, the oldest for ${spellSeconds(oldest)}`
@@ -314,8 +310,7 @@ export function testStatusInWords(json: ReturnType<typeof testStatusJson>): stri
 // Which test environments are ahead of the real time, for status and check.
 
 export const sandboxJson = ({ tenant, offsetMs, now }: Sandbox) => ({
-  partner_slug: tenant.partnerSlug,
-  environment: tenant.environment,
+  ...tenantJson(tenant),
   offset_ms: offsetMs,
   now: formatInstant(now),
 })

@@ -1,6 +1,6 @@
 // tick: one pass of the scheduler, for cron.
 
-import { Command, Option } from 'commander'
+import { Command } from 'commander'
 import { type Frozen, FrozenProblem, frozenFields, frozenProblem } from '../../core/frozen.ts'
 import { formatPrice, formatUsd, type Price, price } from '../../core/money.ts'
 import { BY_HAND, isFarOff, MARKET_PRICE_MS } from '../../core/price.ts'
@@ -12,6 +12,7 @@ import type { FailedPlan, PassOptions, PassReport, Rehearsal } from '../../engin
 import type { Feed } from '../../price/feed.ts'
 import type { Preview, Store } from '../../store/store.ts'
 import { type Woken, wakePartners } from '../../webhook/wake-partners.ts'
+import { tenantJson } from '../command.ts'
 import type { Cli } from '../context.ts'
 import { EXIT, failureOf } from '../exit-codes.ts'
 import {
@@ -22,7 +23,7 @@ import {
   type WebhookOptions,
   type Webhooks,
 } from '../options.ts'
-import { type Column, print, renderTable, warn } from '../terminal.ts'
+import { type Column, print, tableBelow, warn } from '../terminal.ts'
 import { createPing, pingOption } from './ping.ts'
 
 type TickCommandOptions = WebhookOptions & {
@@ -35,7 +36,7 @@ type TickCommandOptions = WebhookOptions & {
 export function tickCommand(cli: Cli): Command {
   return addWebhookOptions(new Command('tick'))
     .description('run the scheduler once; for cron, silent unless on a terminal')
-    .addOption(new Option('--price <usd>', 'the price of this tick').argParser(positivePrice))
+    .option('--price <usd>', 'the price of this tick', positivePrice)
     .addOption(priceFeedOption())
     .option('--dry-run', 'say what would fire and why; store nothing')
     .addOption(pingOption())
@@ -92,10 +93,7 @@ async function tick(cli: Cli, store: Store, options: TickCommandOptions): Promis
 /** `report` is null when another pass was running, or the database is frozen. */
 export type Passed = { report: PassReport | null; frozen: Frozen | null }
 
-/**
- * A frozen database fails no job: cron would mail that every minute, for days. Throws database_moved: whoever still
- * uses that one should hear of it.
- */
+/** A frozen database fails no job: cron would mail that every minute. A moved one does: throws database_moved. */
 export async function passUnlessFrozen(options: PassOptions): Promise<Passed> {
   const { runPass } = await import('../../engine/pass.ts')
   try {
@@ -125,12 +123,10 @@ async function warnOfPrice(cli: Cli, store: Store, given: Price): Promise<void> 
   const { price: newest, at } = await store.peekPass()
   const market = newest !== null && at - newest.at <= MARKET_PRICE_MS ? newest.price : null
   if (!isFarOff(given, market)) return
-  const than =
+  const odd =
     market === null ? 'a price that no market has had' : `far from the newest price, ${formatPrice(market)}`
-  warn(
-    cli,
-    `--price ${formatPrice(given)} is ${than}: what waits for a price goes by it. Is it the right one?`,
-  )
+  const what = `--price ${formatPrice(given)} is ${odd}`
+  warn(cli, `${what}: what waits for a price goes by it. Is it the right one?`)
 }
 
 function passInWords(json: ReturnType<typeof passJson>): string {
@@ -182,14 +178,10 @@ type PassOutcome = Passed & {
   durationMs: number
 }
 
-// Partners woken from a command: it sends what a pass announced, and warns of what cannot be sent.
-
-type Waking = { store: Store; webhooks: () => Promise<Webhooks> }
-
-/** Never throws: the executions are stored, and a poll finds them. */
+/** Wakes the partners from a command. Never throws: the executions are stored, and a poll finds them. */
 export const wake = (
   cli: Cli,
-  { store, webhooks }: Waking,
+  { store, webhooks }: { store: Store; webhooks: () => Promise<Webhooks> },
   pass: { passId: number; executionsCreated: number },
 ): Promise<Woken> =>
   wakePartners(pass, {
@@ -209,15 +201,14 @@ async function showRehearsal(cli: Cli, rehearsal: Rehearsal): Promise<void> {
     dry_run: true,
     would_fire: rehearsal.fired.map((fired) => firedJson(fired, rehearsal.leadMs)),
   }
-  const table = await renderTable(PREVIEW_COLUMNS, json.would_fire)
+  const table = await tableBelow(PREVIEW_COLUMNS, json.would_fire)
   const head = `${json.would_fire.length} would fire of ${counted(json.plans_evaluated, 'plan')} looked at, price ${json.price_usd ?? 'not live'}.`
-  print(cli, json, () => (json.would_fire.length === 0 ? head : `${head}\n\n${table}`))
+  print(cli, json, () => head + table)
 }
 
 /** A tranche and everything that led to it. */
 const firedJson = ({ tenant, partnerPlanId, tranche, schedule }: Preview, leadMs: number) => ({
-  partner_slug: tenant.partnerSlug,
-  environment: tenant.environment,
+  ...tenantJson(tenant),
   partner_plan_id: partnerPlanId,
   amount_usd: formatUsd(tranche.amount),
   trigger: tranche.trigger,

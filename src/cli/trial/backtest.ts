@@ -8,7 +8,7 @@ import { FREQUENCIES, type Frequency, type Layout } from '../../core/window.ts'
 import type { History } from '../../engine/backtest.ts'
 import type { BacktestReport, Summary, Year } from '../../engine/backtest-savings.ts'
 import type { Cli } from '../context.ts'
-import { time, wholeNumber } from '../options.ts'
+import { time, wholeNumber, word } from '../options.ts'
 import { type Column, createProgress, note, print, renderTable, wrapped } from '../terminal.ts'
 
 type Options = {
@@ -32,7 +32,7 @@ export function backtestCommand(cli: Cli): Command {
     .option('--until <time>', 'only windows that have ended by then', instant)
     .option('--fee-bps <number>', 'what a venue charges on each purchase, in basis points', basisPoints, 0)
     .option('--spread-bps <number>', 'from bid to ask; a purchase pays half of it', basisPoints, 0)
-    .addOption(new Option('--chart <file>', 'also draw an SVG').argParser(chartFile))
+    .option('--chart <file>', 'also draw an SVG', chartFile)
     .action((file: string, options: Options) => run(cli, file, options))
 }
 
@@ -48,10 +48,7 @@ function basisPoints(text: string): number {
 }
 
 /** A chart cannot go to stdout, which has the report. */
-function chartFile(text: string): string {
-  if (text !== '-') return text
-  throw new InvalidArgumentError('A chart goes into a file.')
-}
+const chartFile = word((text) => text !== '-', 'A chart goes into a file.')
 
 async function run(cli: Cli, file: string, options: Options): Promise<void> {
   const { frequency, tranches, since, until, feeBps, spreadBps, chart } = options

@@ -11,7 +11,6 @@ import { type Frequency, WINDOW_MS } from '../../core/window.ts'
 import { type History, tranchesOf, type Windows } from '../../engine/backtest.ts'
 import type { BacktestReport, Summary } from '../../engine/backtest-savings.ts'
 import { markup, quantile, savingsOf } from '../../engine/backtest-savings.ts'
-import { TRIGGER_NAME } from '../purchases/execution.ts'
 import { wrapped } from '../terminal.ts'
 import { finding, findings, foundByStart, foundOfDca, hasFewBlocks } from './verdict.ts'
 
@@ -115,10 +114,7 @@ function inWords(reports: readonly BacktestReport[]): string {
 
 const NAME_MAX = 60
 
-/**
- * The name without its folders, because charts are passed on. A character that XML cannot express becomes a replacement
- * character.
- */
+/** Without its folders, because charts are passed on, and without characters that XML cannot express. */
 function fileName(file: string): string {
   const name = (file.split(/[\\/]/).at(-1) ?? file).toWellFormed().replace(/[\p{Cc}\ufffe\uffff]/gu, '\uFFFD')
   return name.length > NAME_MAX ? `${name.slice(0, NAME_MAX)}\u2026` : name
@@ -175,9 +171,7 @@ function signed(value: number, places: number): string {
 
 type Way = { name: string; summary: Summary; isScaled: boolean }
 
-/**
- * A lump varies ten times as much: its mean is on the axis, but its interval would squeeze all others into one point.
- */
+/** A lump varies ten times as much: on the axis, its interval would squeeze all others into one point. */
 function waysOf({ baselines: { clock, dca, lump }, frequency, ...policy }: BacktestReport): Way[] {
   const way = (name: string, summary: Summary, isScaled = true): Way => ({ name, summary, isScaled })
   const ways = [way('with live prices', policy), way('by the clock, no prices', clock)]
@@ -347,7 +341,7 @@ function windowOf({ windows, report }: Run, history: History, { left, top }: Pla
   const marks = TRIGGERS.flatMap((trigger) => {
     const data = fires.filter((fire) => fire.trigger === trigger).map(({ bar }) => pointAt(bar))
     const [why, symbol, color, symbolSize] = MARKS[trigger]
-    const name = `${TRIGGER_NAME[trigger]}, ${data.length}: ${why}`
+    const name = `${trigger === 'catch_up' ? 'catch-up' : trigger.replace('_', ' ')}, ${data.length}: ${why}`
     return data.length === 0 ? [] : [{ type: 'scatter' as const, name, data, symbol, symbolSize, color }]
   })
   const minInterval = (windows.twap[i] ?? 0) < 1_000 ? 0.01 : 1

@@ -1,6 +1,6 @@
 // sandbox: the time and the data of a partner's test environment. No command here takes a live environment.
 
-import { Command, Option } from 'commander'
+import { Command } from 'commander'
 import { price } from '../../core/money.ts'
 import { EXECUTIONS_MAX } from '../../core/sandbox.ts'
 import { counted } from '../../core/text.ts'
@@ -26,6 +26,7 @@ import {
   Interrupted,
   note,
   print,
+  printFields,
   renderFields,
   stopGently,
   YES,
@@ -33,10 +34,11 @@ import {
 
 type RunOptions = WebhookOptions & { price?: string }
 
-const priceOption = () =>
-  new Option('--price <usd>', 'the price while the time passes, by default the newest one stored').argParser(
-    positivePrice,
-  )
+const PRICE = [
+  '--price <usd>',
+  'the price while the time passes, by default the newest one stored',
+  positivePrice,
+] as const
 
 export function sandboxCommand(cli: Cli): Command {
   const sandbox = new Command('sandbox').description("the time and the data of a partner's test environment")
@@ -45,7 +47,7 @@ export function sandboxCommand(cli: Cli): Command {
     .description('advance the clock of the test environment, firing what falls due on the way')
     .argument('<slug>', 'the partner')
     .argument('<time>', 'how far, such as 12h, 7d or 30d', duration)
-    .addOption(priceOption())
+    .option(...PRICE)
     .action((slug: string, byMs: number, options: RunOptions) =>
       cli.withStore((store) => advance(cli, store, { slug, byMs, options })),
     )
@@ -54,7 +56,7 @@ export function sandboxCommand(cli: Cli): Command {
     .description('fire the next tranche of a plan of the test environment now')
     .argument('<slug>', 'the partner')
     .argument('<partner-plan-id>', '', partnersId)
-    .addOption(priceOption())
+    .option(...PRICE)
     .action((slug: string, planId: string, options: RunOptions) =>
       cli.withStore((store) => fire(cli, store, { slug, planId, options })),
     )
@@ -116,11 +118,8 @@ async function advance(
     (found) => found.tenant?.tenantId === tenant.tenantId && found.kind !== 'late_fills',
   )
   const { done: _, ...result } = advancedJson(tenant, advanced, woken)
-  const json = {
-    ...result,
-    findings: findings.map((finding) => findingJson(cli, finding, 'warning')),
-  }
-  const { offset_ms, findings: __, ...fields } = json
+  const { offset_ms, ...fields } = result
+  const json = { ...result, findings: findings.map((finding) => findingJson(cli, finding, 'warning')) }
   print(cli, json, () => renderFields({ ...fields, ahead: spellSpan(offset_ms) }))
   if (findings.length > 0) {
     const look = commandLine(cli.self(), ['tranche', 'check', '--env', 'test'])
@@ -154,8 +153,7 @@ async function fire(
     }),
   })
   const woken = await wake(cli, { store, webhooks }, { passId: wakeUpId, executionsCreated: 1 })
-  const json = firedJson(tenant, planId, fired, woken)
-  print(cli, json, () => renderFields(json))
+  printFields(cli, firedJson(tenant, planId, fired, woken))
 }
 
 async function reset(cli: Cli, slug: string, yes: boolean): Promise<void> {
@@ -168,8 +166,7 @@ async function reset(cli: Cli, slug: string, yes: boolean): Promise<void> {
     const tenant = await tenantNamed(store, slug, 'test')
     const wiped = await store.resetSandbox(tenant, auditEntry(cli, 'sandbox.reset', slug))
     const { wipedJson } = await import('../service/sandbox-desk.ts')
-    const json = wipedJson(tenant, wiped)
-    print(cli, json, () => renderFields(json))
+    printFields(cli, wipedJson(tenant, wiped))
     note(
       cli,
       'It keeps its keys, its webhook and its clock. Its billing reports are now empty. Nothing live has changed.',
