@@ -37,7 +37,7 @@ test('files are alike when every byte is', (t) => {
 
 // The time of a plan's first tranche without a price feed, as init and docs/reference.md promise it.
 
-const GUIDE = readFileSync(join(import.meta.dirname, '../../docs/reference.md'), 'utf8')
+const GUIDE = readFileSync(join(import.meta.dirname, '../../docs/reference.md'), 'utf8').replace(/\s+/g, ' ')
 const PROMISED: [frequency: string, amount: string, hours: number, words: RegExp][] = [
   ['daily', '30.00', 2, /two\s+hours after a daily plan of 30\.00 USD or\s+more begins/],
   ['weekly', '140.00', 3, /three hours after a weekly plan of\s+140\.00/],

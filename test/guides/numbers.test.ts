@@ -108,7 +108,6 @@ const SAID: [what: RegExp, number: number, guides: string[]][] = [
   [/(\S+) or more of a partner's orders failed/g, FAILED_ORDERS_MIN, ['reference']],
   [/orders failed in the last (\S+) hours/g, ORDERS_SEEN_MS / HOUR_MS, ['reference']],
   [/Less than (\S+) % of the disk/g, DISK_FREE_MIN * 100, ['reference']],
-  [/newest price is (\S+) minutes old/g, PRICE_LIVE_MS / MINUTE_MS, ['reference']],
   [/finding goes after (\S+) ticks/g, FEED_PASSES_SEEN, ['levers']],
   [/At most (\S+) partners have them/g, PARTNERS_NAMED, ['monitoring']],
   [/log is larger than (\S+) MiB/g, WAL_LARGE_BYTES / 2 ** 20, ['reference']],
