@@ -13,6 +13,26 @@ import { DESCRIPTION } from './described.ts'
 import { GENERATORS, installGenerators, PROGRAMS, type Problem, placesOf, run } from './generators.ts'
 
 const SECURITY = readFileSync(join(import.meta.dirname, '../../docs/security.md'), 'utf8')
+/** Where the description breaks a rule of OWASP's that is not about every answer. */
+const BROKEN_AT = {
+  'owasp:api4:2023-string-restricted': [
+    'detail',
+    'failure_reason',
+    'last_failure_reason',
+    'msg',
+    'partner_name',
+  ],
+  'owasp:api8:2023-define-error-validation': [
+    'DELETE /webhooks',
+    'GET /executions/due',
+    'GET /me',
+    'GET /plans/{partner_plan_id}',
+    'GET /sandbox',
+    'GET /users/{partner_user_id}',
+    'GET /webhooks',
+    'GET /webhooks/deliveries',
+  ],
+}
 /** The compiler's strict options, and array members that may be missing. */
 const RULES =
   '--noEmit --strict --noUncheckedIndexedAccess --target esnext --module preserve --moduleResolution bundler ' +
@@ -102,16 +122,13 @@ suite('the API description, to programs of others', () => {
     )
   })
 
-  test("each of OWASP's rules is met, or docs/security.md says where it is not, and why", async (t) => {
+  test("each of OWASP's rules is met, or docs/security.md says why not, and it is broken only here", async (t) => {
     const problems = await lint(t, 'owasp', DESCRIPTION)
     if (!problems) return
-    const told = [...SECURITY.matchAll(/^\| `(owasp:\S+)` \| (.+?) \| (.{20,}) \|$/gm)]
+    const told = [...SECURITY.matchAll(/^\| `(owasp:\S+)` \| .{20,} \|$/gm)].map(([, rule]) => rule)
     const broken = Map.groupBy(problems, ({ code }) => code)
-    assert.deepEqual(told.map(([, rule]) => rule).sort(), [...broken.keys()].sort())
-    for (const [, rule = '', where = ''] of told) {
-      const names = [...where.matchAll(/`([^`]+)`/g)].map(([, name]) => name)
-      // A row without names is about the whole description.
-      if (names.length > 0) assert.deepEqual(names.sort(), placesOf(broken.get(rule) ?? []), rule)
-    }
+    assert.deepEqual(told.sort(), [...broken.keys()].sort())
+    for (const [rule, places] of Object.entries(BROKEN_AT))
+      assert.deepEqual(placesOf(broken.get(rule) ?? []), places, rule)
   })
 })
