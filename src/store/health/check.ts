@@ -37,7 +37,7 @@ import type { TableName } from '../tables.ts'
 import type { Base } from '../transaction.ts'
 import { noneIfDamaged } from './quick-looks.ts'
 import { type SchemaDifferences, schemaFaults } from './schema.ts'
-import { earlyFillsReader, type OwnVitals, readLateFills, stockTaker, vitalsReader } from './vitals.ts'
+import { earlyFillsReader, type OwnVitals, stockTaker, vitalsReader } from './vitals.ts'
 
 /** The most findings of a rule: more would add nothing. */
 export const FINDINGS_PER_RULE_MAX = 100
@@ -195,7 +195,7 @@ function glance(base: Base, parts: OwnVitals): Look {
 
 function lateInTest(base: Base, { partners }: OwnVitals): Look {
   return async () =>
-    (await readLateFills(base, partners, 'test')).flatMap((one) => {
+    (await base.look((tx) => tx.all(partners.lateFills, { environment: 'test' }))).flatMap((one) => {
       const found = lateFills(one)
       return found ? [finding(found)] : []
     })

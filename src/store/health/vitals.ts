@@ -24,38 +24,39 @@ import { BY_HAND, IMPORTED } from '../../core/price.ts'
 import { DAY_MS, earlier, HOUR_MS, type Instant, plus } from '../../core/time.ts'
 import type { Backlog, Look, MonitoringStore, PlanCounts, Stock, WebhookCount } from '../monitoring.ts'
 import { type TenantRow, tenantOf } from '../rows/accounts.ts'
-import { type DisputeRow, disputeOf, type PriceRow, priceOf } from '../rows/ledger.ts'
-import { RESULTS, resultOf } from '../shared/audit.ts'
+import { RESULTS } from '../shared/audit.ts'
+import { NEWEST_FINISHED_PASS } from '../shared/months.ts'
+import { standingDispute } from '../shared/passes.ts'
+import { NEWEST_PRICE } from '../shared/prices.ts'
 import { IS_LIVE, IS_OPEN, IS_STUCK, OWN_NOW, unleasedAt } from '../sql/fragments.ts'
-import { breathe, instant, instantOrNull, PAGE_ROWS, type Query, query } from '../statement.ts'
+import { atOf, breathe, instant, instantOrNull, PAGE_ROWS, type Query, query } from '../statement.ts'
 import type { Base } from '../transaction.ts'
 import { keysThatEnd, noneIfDamaged, setBack } from './quick-looks.ts'
 
 type AskedRow = { at: bigint; feed: string; feed_failure: string | null }
 
-const DISPUTE = query<DisputeRow>('select clock_at, witness_at, source from clock_disputes')
 const ASKED = query<AskedRow>(
   `select at, feed, feed_failure from (select * from ticks order by tick_id desc limit :passes) x
    where feed is not null order by tick_id desc limit 1`,
 )
 /** The first pass after the last one that got a price. */
-const DOWN_SINCE = query<{ at: bigint }>(
+const DOWN_SINCE = query(
   `select at from ticks where feed_failure is not null and tick_id > coalesce((
      select tick_id from ticks where feed is not null and feed_failure is null order by tick_id desc limit 1), 0)
    order by tick_id limit 1`,
+  atOf,
 )
-/** The price that a pass would use. */
-const PRICE = query<PriceRow>('select * from prices where at <= :now order by at desc limit 1')
 /** The newest price from a feed: usually the newest of all. */
-const FED = query<{ at: bigint }>(
+const FED = query(
   `select at from prices where at between :since and :now and source not in ('${BY_HAND}', '${IMPORTED}')
    order by at desc limit 1`,
+  atOf,
 )
 
 /** The parts that each store implements itself. */
 export type OwnVitals = {
   /** When the first awake plan of a range was created. */
-  firstAwake: Query<{ created_at: bigint }>
+  firstAwake: Query<Instant>
   partners: PartnerSql
   /** Whether a file of this host, or of the named one, existed and is gone. */
   isLost: (file: string, host: string | null) => boolean
@@ -75,26 +76,25 @@ export function vitalsReader(
   const clock = () => base.look((tx) => tx.clock)
   return async (now: Instant, stock: Stock) => {
     const scheduler = await readScheduler()
-    const [dispute, frozen, asked, price, fed, rows] = await base.read((tx) =>
+    const [dispute, frozen, asked, price = null, fedAt = null, results] = await base.read((tx) =>
       tx.together(
-        tx.get(DISPUTE),
+        standingDispute(tx),
         tx.frozen,
         tx.get(ASKED, { passes: FEED_PASSES_SEEN }),
-        tx.get(PRICE, { now }),
+        tx.get(NEWEST_PRICE, { now }),
         tx.get(FED, { now, since: plus(now, -FED_FORGOTTEN_MS) }),
         tx.all(RESULTS),
       ),
     )
     const since =
       asked && asked.feed_failure !== null ? await base.look((tx) => tx.get(DOWN_SINCE)) : undefined
-    const results = rows.map(resultOf)
     return {
       scheduler,
-      dispute: dispute ? disputeOf(dispute) : null,
+      dispute,
       frozen,
-      feed: asked ? feedSeen(asked, since?.at ?? asked.at) : null,
-      price: price ? priceOf(price) : null,
-      fedAt: instantOrNull(fed?.at ?? null),
+      feed: asked ? feedSeen(asked, since ?? instant(asked.at)) : null,
+      price,
+      fedAt,
       partners: await readPartners(now, stock),
       unspent: stock.unspent,
       earlyFills: await readEarlyFills('live', now),
@@ -112,15 +112,21 @@ function goneOf(results: readonly JobResult[], isLost: OwnVitals['isLost']): str
   return newest && isLost(newest.file, newest.host) ? newest.file : null
 }
 
-const feedSeen = ({ at, feed: name, feed_failure: reason }: AskedRow, downSince: bigint): FeedVitals => ({
+const feedSeen = ({ at, feed: name, feed_failure: reason }: AskedRow, since: Instant): FeedVitals => ({
   name,
   askedAt: instant(at),
-  down: reason === null ? null : { since: instant(downSince), reason },
+  down: reason === null ? null : { since, reason },
 })
 
 // Recorded and late fills that are dated before their execution was created.
 
-type Row = TenantRow & { execution_id: string; executed_at: bigint; created_at: bigint }
+type EarlyRow = TenantRow & { execution_id: ExecutionId; executed_at: bigint; created_at: bigint }
+const earlyFillOf = (row: EarlyRow): EarlyFill => ({
+  tenant: tenantOf(row),
+  executionId: row.execution_id,
+  executedAt: instant(row.executed_at),
+  createdAt: instant(row.created_at),
+})
 
 const of = (table: string, receivedAt: string): string =>
   `select x.tenant_id, x.execution_id, x.executed_at, e.created_at, x.${receivedAt} as at
@@ -135,7 +141,7 @@ const IS_BOUGHT = `exists (
 
 // Nothing is recorded before its execution is created. So the index trades_executed_before, of the trades executed long
 // before they were recorded, has all such trades. The other two tables have few rows of these days.
-const EARLY = query<Row>(
+const EARLY = query(
   `select t.*, y.execution_id, y.executed_at, y.created_at from (
      ${of('trades', 'recorded_at')} and x.executed_at < x.recorded_at - ${EARLY_FILL_MS} and ${IS_BOUGHT}
      union all ${of('adjustments', 'recorded_at')} and ${IS_BOUGHT}
@@ -144,20 +150,14 @@ const EARLY = query<Row>(
    where t.tenant_id = y.tenant_id and t.environment = :environment
      and t.tenant_id not in (select tenant_id from sandboxes where offset_ms > 0)
    order by y.at desc, y.execution_id desc limit ${EARLY_FILLS_MAX}`,
+  earlyFillOf,
 )
 
 /** The early fills of the last days. A sandbox that is ahead has none, because no venue shares its time. */
 export const earlyFillsReader =
   (base: Base) =>
-  async (environment: Environment, now: Instant): Promise<EarlyFill[]> =>
-    (await base.look((tx) => tx.all(EARLY, { environment, since: now - EARLY_FILL_DAYS * DAY_MS }))).map(
-      (row) => ({
-        tenant: tenantOf(row),
-        executionId: row.execution_id as ExecutionId,
-        executedAt: instant(row.executed_at),
-        createdAt: instant(row.created_at),
-      }),
-    )
+  (environment: Environment, now: Instant): Promise<EarlyFill[]> =>
+    base.look((tx) => tx.all(EARLY, { environment, since: now - EARLY_FILL_DAYS * DAY_MS }))
 
 // The vitals of each partner's live environment, read in a few steps along indexes, however many plans and orders there
 // are.
@@ -193,7 +193,7 @@ type LateRow = TenantRow & {
 /** The SQL that each store has of its own. */
 export type PartnerSql = {
   page: Query<PartnerRow>
-  lateFills: Query<LateRow>
+  lateFills: ReturnType<typeof lateFills>
 }
 
 const STUCK = `from executions e where e.tenant_id = t.tenant_id and ${IS_STUCK}`
@@ -231,7 +231,7 @@ export const partnersPage = (orders: { filled: string; failed: string; from?: st
  * Few, since each waits for an operator. In a test environment, which nobody looks after, there may be any number.
  * `executions` is that table, with a store's own additions.
  */
-export const lateFills = (executions: string): Query<LateRow> =>
+export const lateFills = (executions: string) =>
   query(
     `select t.tenant_id, t.partner_slug, t.environment, cast(sum(x.n) as bigint) as kept, min(x.since) as oldest_at,
        cast(sum(x.unkept) as bigint) as unkept, min(x.first_unkept) as first_unkept
@@ -243,25 +243,16 @@ export const lateFills = (executions: string): Query<LateRow> =>
        from ${executions} where unkept_reports > 0
        union all select tenant_id, 0, null, unkept_reports, null from tenants where unkept_reports > 0) x
      cross join tenants t where t.tenant_id = x.tenant_id and t.environment = :environment group by t.tenant_id`,
+    (row: LateRow) => ({
+      tenant: tenantOf(row),
+      lateFills: {
+        kept: Number(row.kept),
+        oldestAt: instantOrNull(row.oldest_at),
+        unkept: Number(row.unkept),
+        firstUnkept: row.first_unkept,
+      },
+    }),
   )
-
-/** The undecided late fills of each tenant of an environment that has any. */
-export async function readLateFills(
-  base: Base,
-  own: PartnerSql,
-  environment: Environment,
-): Promise<(Pick<PartnerVitals, 'tenant'> & { lateFills: NonNullable<PartnerVitals['lateFills']> })[]> {
-  const rows = await base.look((tx) => tx.all(own.lateFills, { environment }))
-  return rows.map((row) => ({
-    tenant: tenantOf(row),
-    lateFills: {
-      kept: Number(row.kept),
-      oldestAt: instantOrNull(row.oldest_at),
-      unkept: Number(row.unkept),
-      firstUnkept: row.first_unkept,
-    },
-  }))
-}
 
 const REASON = query<{ failure_reason: string | null }>(
   `select failure_reason from (
@@ -288,9 +279,8 @@ function partnersReader(
 
   return async (now, stock) => {
     const open = openOf(await base.look((tx) => tx.all(OPEN_BY_TENANT, { now })))
-    const late = new Map(
-      (await readLateFills(base, own, 'live')).map(({ tenant, lateFills }) => [tenant.tenantId, lateFills]),
-    )
+    const waiting = await base.look((tx) => tx.all(own.lateFills, { environment: 'live' }))
+    const late = new Map(waiting.map(({ tenant, lateFills }) => [tenant.tenantId, lateFills]))
     const partners: PartnerVitals[] = []
     // As many hours as there are in the time looked at, including the current one.
     const hour = Math.floor((now - ORDERS_SEEN_MS) / HOUR_MS)
@@ -458,20 +448,17 @@ function byTenant(
 
 // The recorded passes, and since when plans have waited for one: the facts that decide whether the scheduler is late.
 
-type At = { at: bigint }
-const LATEST = query<At>('select at from ticks order by tick_id desc limit :limit')
-const LAST_FINISHED = query<At>(
-  'select at from ticks where finished_at is not null order by tick_id desc limit 1',
-)
+const LATEST = query('select at from ticks order by tick_id desc limit :limit', atOf)
 const NEWEST_SCHEDULE = query<{ newest: bigint | null }>('select max(plan_id) as newest from schedules')
 
 /** When the first awake plan of a range was created. `schedules` is the table `s`, with a store's own additions. */
-export const firstAwake = (schedules: string): Query<{ created_at: bigint }> =>
+export const firstAwake = (schedules: string): Query<Instant> =>
   query(
-    `select p.created_at from ${schedules} join plans p on p.plan_id = s.plan_id
+    `select p.created_at as at from ${schedules} join plans p on p.plan_id = s.plan_id
        join tenants t on t.tenant_id = p.tenant_id
      where s.plan_id > :from and s.plan_id <= :to and s.awake = 1 and ${IS_LIVE}
      order by s.plan_id limit 1`,
+    atOf,
   )
 
 function schedulerReader(base: Base, first: ReturnType<typeof firstAwake>): MonitoringStore['readScheduler'] {
@@ -483,19 +470,19 @@ function schedulerReader(base: Base, first: ReturnType<typeof firstAwake>): Moni
     const newest = (await base.look((tx) => tx.get(NEWEST_SCHEDULE)))?.newest ?? 0n
     for (let from = 0n; from < newest; from += BigInt(PAGE_ROWS)) {
       const found = await base.look((tx) => tx.get(first, { from, to: from + BigInt(PAGE_ROWS) }))
-      if (found) return instant(found.created_at)
+      if (found !== undefined) return found
       await breathe()
     }
     return null
   }
 
   return async () => {
-    const [latest, finished] = await base.read((tx) =>
-      tx.together(tx.all(LATEST, { limit: LATENESS_PASSES }), tx.get(LAST_FINISHED)),
+    const [latestAt, lastFinishedAt = null] = await base.read((tx) =>
+      tx.together(tx.all(LATEST, { limit: LATENESS_PASSES }), tx.get(NEWEST_FINISHED_PASS)),
     )
     return {
-      latestAt: latest.map(({ at }) => instant(at)),
-      lastFinishedAt: instantOrNull(finished?.at ?? null),
+      latestAt,
+      lastFinishedAt,
       waitingSince: await findWaitingSince(),
     }
   }
@@ -545,17 +532,22 @@ const backlogReader =
 
 // Monitoring's reads: all of the above, and the further ones for the metrics.
 
-type PassRow = { tick_id: bigint; at: bigint; finished_at: bigint | null }
-const PASSES_AFTER = query<PassRow>(
+const PASSES_AFTER = query(
   'select tick_id, at, finished_at from ticks where tick_id > :after order by tick_id',
+  (row: { tick_id: bigint; at: bigint; finished_at: bigint | null }) => ({
+    passId: Number(row.tick_id),
+    at: instant(row.at),
+    finishedAt: instantOrNull(row.finished_at),
+  }),
 )
 /** At most one row a tenant. */
-const WEBHOOKS = query<Omit<WebhookCount, 'count'> & { count: bigint }>(
+const WEBHOOKS = query(
   `select t.environment, h.status,
      case when h.consecutive_failures > 0 then 'failed' when h.last_delivered_at is not null then 'delivered' end
        as last,
      count(*) as count
    from webhooks h join tenants t on t.tenant_id = h.tenant_id group by 1, 2, 3`,
+  (row: Omit<WebhookCount, 'count'> & { count: bigint }) => ({ ...row, count: Number(row.count) }),
 )
 
 type Read = Omit<
@@ -569,13 +561,6 @@ export const monitoringReader = (base: Base, own: OwnVitals): Read => ({
   takeStock: stockTaker(base),
   readVitals: vitalsReader(base, own),
 
-  listPassesAfter: async (passId) =>
-    (await base.look((tx) => tx.all(PASSES_AFTER, { after: passId }))).map((row) => ({
-      passId: Number(row.tick_id),
-      at: instant(row.at),
-      finishedAt: instantOrNull(row.finished_at),
-    })),
-
-  countWebhooks: async () =>
-    (await base.look((tx) => tx.all(WEBHOOKS))).map((row) => ({ ...row, count: Number(row.count) })),
+  listPassesAfter: (passId) => base.look((tx) => tx.all(PASSES_AFTER, { after: passId })),
+  countWebhooks: () => base.look((tx) => tx.all(WEBHOOKS)),
 })

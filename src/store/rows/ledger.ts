@@ -17,7 +17,7 @@ import type { Execution, ExecutionId, ExecutionStatus } from '../../core/executi
 import type { Btc, Price, Usd } from '../../core/money.ts'
 import type { Tenant } from '../../core/partner.ts'
 import type { Plan, PlanState, PlanStatus, PlanTerms } from '../../core/plan.ts'
-import { FIRST_VOLATILITY, type Volatility } from '../../core/price.ts'
+import type { Volatility } from '../../core/price.ts'
 import type { Instant } from '../../core/time.ts'
 import type { CloseReason, Frequency, Opening, Schedule, Window } from '../../core/window.ts'
 import { instant, instantOrNull } from '../statement.ts'
@@ -63,7 +63,7 @@ export const planParams = (plan: PlanTerms, { tenantId, userId }: { tenantId: nu
 // A plan with its user's status, its current window, and the part of its schedule that its next step depends on.
 
 /** The window's columns are all set or all null, and so are the schedule's. */
-export type PlanStateRow = PlanRow & {
+type PlanStateRow = PlanRow & {
   user_status: string
   s_next_run_at: bigint | null
   s_fireable: bigint
@@ -400,24 +400,20 @@ export function isAsReported(row: LateFillRow): boolean {
 
 export const priceOrNull = (value: bigint | null): Price | null => value as Price | null
 
-export type PriceRow = RowOf<'prices'>
-export const priceOf = (row: PriceRow): ListedPrice => ({
+export const priceOf = (row: RowOf<'prices'>): ListedPrice => ({
   at: instant(row.at),
   price: row.price as Price,
   source: row.source,
 })
 
-export type VolatilityRow = Omit<RowOf<'volatility'>, 'one'>
-
-export function volatilityOf(row: VolatilityRow | undefined): Volatility {
-  if (!row) return FIRST_VOLATILITY
-  const { variance, hours, last_price: price, last_at: at } = row
-  return {
-    variance,
-    hours,
-    last: price === null || at === null ? null : { price: price as Price, at: instant(at) },
-  }
-}
+export const volatilityOf = ({ variance, hours, ...row }: RowOf<'volatility'>): Volatility => ({
+  variance,
+  hours,
+  last:
+    row.last_price === null || row.last_at === null
+      ? null
+      : { price: row.last_price as Price, at: instant(row.last_at) },
+})
 export const volatilityParams = ({ variance, hours, last }: Volatility): NewRow<'volatility'> => ({
   one: 1,
   variance,
@@ -426,8 +422,7 @@ export const volatilityParams = ({ variance, hours, last }: Volatility): NewRow<
   last_at: last?.at ?? null,
 })
 
-export type DisputeRow = Omit<RowOf<'clock_disputes'>, 'one'>
-export const disputeOf = (row: DisputeRow): Dispute => ({
+export const disputeOf = (row: RowOf<'clock_disputes'>): Dispute => ({
   clockAt: instant(row.clock_at),
   witness: { source: row.source, at: instant(row.witness_at) },
 })

@@ -1,19 +1,15 @@
 // One page of a pass, in the caller's transaction, of a pass, a preview or a sandbox: its plans are locked, rolled,
 // decided and stored in a handful of statements.
 
-import type { ExecutionId } from '../../core/execution.ts'
 import type { Usd } from '../../core/money.ts'
 import type { Tenant } from '../../core/partner.ts'
 import type { Instant } from '../../core/time.ts'
 import {
-  cellAfter,
   close,
   type Frequency,
   freshSchedule,
   leastInstruction,
   type OnGrid,
-  type Opening,
-  openCell,
   opened,
   reserve,
   type Schedule,
@@ -32,22 +28,24 @@ import {
   type WindowRow,
   windowOf,
 } from '../rows/ledger.ts'
-import { cellUse, LATEST_EXECUTION } from '../sql/fragments.ts'
-import { instantOrNull, type Params, type Query, query } from '../statement.ts'
+import { LATEST_EXECUTION } from '../sql/fragments.ts'
+import { type Params, type Query, query } from '../statement.ts'
 import type { Fired, PassCounts, PlanDecisions } from '../store.ts'
 import { type ColumnName, columnsToAdd, kindsOf } from '../tables.ts'
 import type { Step, Steps, Times, Tx } from '../transaction.ts'
-import { usersStopping } from './users.ts'
+import { freeCells } from './ledger.ts'
+import { USERS_STOPPING } from './users.ts'
 
 /** `tenants` are those of the plans, which the transaction has in its scope. */
 export type Page = { planIds: readonly number[]; tenants: readonly number[]; decisions: PlanDecisions }
 
 // Every change of a plan that has a schedule, or of its windows or executions, locks the schedule first. Later
 // statements read, and see what was committed meanwhile.
-const LOCK_SCHEDULES = query<{ plan_id: bigint }>(
+const LOCK_SCHEDULES = query(
   ({ among, forUpdate }) =>
     `select plan_id from schedules where ${among('plan_id', 'plan_ids')} and awake = 1
      order by plan_id ${forUpdate('schedules')}`,
+  (row: { plan_id: bigint }) => row.plan_id,
 )
 const LOCK_WINDOWS = query(
   `select from windows where window_id in (
@@ -71,7 +69,6 @@ const TENANTS = query<TenantRow & { min_tranche: bigint }>(
     `select t.*, r.min_tranche from tenants t join partners r on r.partner_slug = t.partner_slug
      where ${among('t.tenant_id', 'tenants')} and r.status = 'active' and r.held = 0`,
 )
-const LATEST_ID = query<{ id: string }>(LATEST_EXECUTION)
 
 /** An update of many rows, found by the number of their plan or window. */
 const updateOf = <T extends 'schedules' | 'windows'>(
@@ -108,12 +105,6 @@ const OPEN = query<{ window_id: bigint; plan_id: bigint }>(
      select ${OPENED.join(', ')} from ${rows('rows', kindsOf('windows', ...OPENED), 'n')}
      returning window_id, plan_id`,
 )
-const CELLS = { plan_id: 'integer', cell_start: 'integer', cell_end: 'integer' } as const
-const CELL_USES = query<{ plan_id: bigint; claimed: bigint; used: bigint | null }>(
-  ({ rows }) =>
-    `select n.plan_id, ${cellUse({ planId: 'n.plan_id', start: 'n.cell_start', end: 'n.cell_end' })}
-     from ${rows('rows', CELLS, 'n')}`,
-)
 
 const write = (tx: Tx, statement: Query<never>, rows: readonly Params[]): Step<unknown> =>
   tx.when(rows.length > 0, () => tx.run(statement, { rows }))
@@ -125,26 +116,26 @@ export function* runPage(
   times: Step<Times>,
 ): Steps<PassCounts & { fired: Fired[] }> {
   const plans = { plan_ids: planIds }
-  const [{ real, of: timeOf }, locked, , rows, active, stopping, latest] = yield* tx.together(
+  const [{ real, of: timeOf }, locked, , rows, active, stopping, latest = null] = yield* tx.together(
     times,
     tx.all(LOCK_SCHEDULES, plans),
     tx.lock(LOCK_WINDOWS, plans),
     tx.all(PLANS, plans),
     tx.all(TENANTS, { tenants }),
-    usersStopping(tx),
-    tx.get(LATEST_ID),
+    tx.all(USERS_STOPPING),
+    tx.get(LATEST_EXECUTION),
   )
   const owners = new Map(active.map((row) => [row.tenant_id, ownerOf(row, timeOf)]))
   // Plans that woke while this waited for the locks are not locked, and are due again.
-  const ours = new Set(locked.map(({ plan_id }) => plan_id))
-  const stopped = new Set(stopping.map(({ user_id }) => user_id))
+  const ours = new Set(locked)
+  const stopped = new Set(stopping)
   const due = rows.flatMap((row) => {
     const owner = owners.get(row.tenant_id)
     return owner && ours.has(row.plan_id) && !stopped.has(row.user_id) ? [duePlanOf(row, owner)] : []
   })
   const rolled = yield* rollWindows(tx, due, decisions.roll)
 
-  let executionId = (latest?.id ?? null) as ExecutionId | null
+  let executionId = latest
   const [moved, inSlot]: [Schedule[], Schedule[]] = [[], []]
   const fired: FiredRow[] = []
   const reserved: Window[] = []
@@ -202,7 +193,12 @@ function* rollWindows(
     return cell ? [{ ...plan, cell }] : []
   })
   if (over.length === 0) return new Map()
-  const openings = yield* freeCells(tx, over)
+  const wanted = over.map(({ window, terms, minTranche, cell }) => ({
+    planId: window.planId,
+    cell,
+    floor: leastInstruction(minTranche, terms.amount),
+  }))
+  const openings = yield* freeCells(tx, wanted)
   const closed = over.map(({ window, now }) => close(window, now, 'ended'))
   const [, ids] = yield* tx.together(
     tx.run(CLOSE, {
@@ -219,32 +215,4 @@ function* rollWindows(
       return [planId, { window, schedule: freshSchedule(window, minTranche) }]
     }),
   )
-}
-
-/** The first cell of each plan that has money left: nearly always the one given. */
-function* freeCells(tx: Tx, over: readonly (DuePlan & { cell: Opening })[]): Steps<Map<number, Opening>> {
-  const found = new Map<number, Opening>()
-  let wanted = over.map(({ window, terms, minTranche, cell }) => ({
-    planId: window.planId,
-    cell,
-    floor: leastInstruction(minTranche, terms.amount),
-  }))
-  while (wanted.length > 0) {
-    const rows = wanted.map(({ planId, cell }) => ({
-      plan_id: planId,
-      cell_start: cell.start,
-      cell_end: cell.end,
-    }))
-    const uses = new Map((yield* tx.all(CELL_USES, { rows })).map((use) => [Number(use.plan_id), use]))
-    const full: typeof wanted = []
-    for (const { planId, cell, floor } of wanted) {
-      const use = uses.get(planId)
-      if (!use) throw new Error(`nobody knows what plan ${planId} has used`)
-      const free = openCell(cell, { claimed: use.claimed as Usd, usedStart: instantOrNull(use.used) }, floor)
-      if (free) found.set(planId, free)
-      else full.push({ planId, cell: cellAfter(cell), floor })
-    }
-    wanted = full
-  }
-  return found
 }

@@ -1,8 +1,9 @@
 // SQL shared by several transactions: about tenants, keys and users, and about plans, schedules, windows and
 // executions.
 
-import { LEASE_AHEAD_MAX_MS } from '../../core/execution.ts'
+import { type ExecutionId, LEASE_AHEAD_MAX_MS } from '../../core/execution.ts'
 import { STUCK_DELIVERIES } from '../../core/findings.ts'
+import { query } from '../statement.ts'
 
 // Conditions on tenants: those of a filter, those whose business raises alarms, those who live in real time.
 
@@ -90,4 +91,7 @@ export const EXECUTION_TABLES = `
 export const SELECT_EXECUTION = `select ${EXECUTION_COLUMNS} from ${EXECUTION_TABLES}`
 
 /** With max(execution_id), PostgreSQL would keep the plan that was best without any executions: to read them all. */
-export const LATEST_EXECUTION = 'select execution_id as id from executions order by execution_id desc limit 1'
+export const LATEST_EXECUTION = query(
+  'select execution_id from executions order by execution_id desc limit 1',
+  (row: { execution_id: ExecutionId }) => row.execution_id,
+)

@@ -4,7 +4,7 @@ import type { Statement } from 'better-sqlite3'
 import type { Instant } from '../../core/time.ts'
 import { refuseFrozen } from '../frozen.ts'
 import { timeAt } from '../shared/sandboxes.ts'
-import { type Params, type Query, query } from '../statement.ts'
+import { type Params, type Query, query, readBy } from '../statement.ts'
 import {
   always,
   type Base,
@@ -105,11 +105,11 @@ function statementsOf(db: Database, tally: Tally): Tx {
   const ready = (query: Query<unknown>): Prepared => (prepared[query.id] ??= prepare(db, query))
   const step = <T>(answer: () => T): Step<T> => new Answered(tally, answer)
   return {
-    all: <Row>(query: Query<Row>, params: Params = NONE) => step(() => allOf(ready(query), params) as Row[]),
-    get: <Row>(query: Query<Row>, params: Params = NONE) => step(() => getOf(ready(query), params) as Row),
+    all: (query, params = NONE) => step(() => readBy(query, allOf(ready(query), params))),
+    get: (query, params = NONE) => step(() => readBy(query, getOf(ready(query), params))[0]),
     run: (query, params = NONE) => step(() => runOf(ready(query), params)),
     lock: () => NOTHING,
-    nextId: (table) => step(() => Number((getOf(ready(NEXT_IDS[table]), NONE) as { id: bigint }).id)),
+    nextId: (table) => step(() => Number(getOf(ready(NEXT_IDS[table]), NONE)[0]?.id)),
     turn: () => NOTHING,
     together: (...steps) => step(() => steps.map(finished) as never),
     when: (condition, made) => (condition ? made() : NOTHING),
@@ -138,8 +138,11 @@ function allOf(prepared: Prepared, params: Params): unknown[] {
   return partsOf(prepared, prepared.set, params).flatMap(([part, rows, named]) => part.all(rows, named))
 }
 
-const getOf = (prepared: Prepared, params: Params): unknown =>
-  prepared.statement.get(valuesOf(prepared, params))
+/** The first row, if there is one. */
+function getOf(prepared: Prepared, params: Params): Params[] {
+  const row = prepared.statement.get(valuesOf(prepared, params)) as Params | undefined
+  return row ? [row] : []
+}
 
 function runOf(prepared: Prepared, params: Params): number {
   if (prepared.set === null) return prepared.statement.run(valuesOf(prepared, params)).changes

@@ -25,7 +25,7 @@ export const MONEY: readonly Row[] = [
       "A failed purchase gives its money back to the plan's current window and not to its own. More than a budget is spent in one window.",
     find: 'tx.get(WINDOW_OF, asked)',
     replace:
-      'tx.get(query<WindowRow>(`select * from windows where closed_at is null and plan_id = (select plan_id from executions where execution_id = :execution_id)`), asked)',
+      'tx.get(query(`select * from windows where closed_at is null and plan_id = (select plan_id from executions where execution_id = :execution_id)`, windowOf), asked)',
   },
   {
     name: 'part-fill-taken-for-a-whole-one',
@@ -128,8 +128,8 @@ export const MONEY: readonly Row[] = [
     name: 'invoice-of-a-running-month',
     by: 'contract',
     breaks: 'A month that still goes on is invoiced. Its later trades are never charged.',
-    find: 'if (closed?.closed !== 1n)',
-    replace: 'if (closed === undefined)',
+    find: 'if (!isClosed)',
+    replace: 'if (isClosed === null)',
   },
   {
     name: 'month-boundary-closed',

@@ -6,7 +6,7 @@ import { Problem } from '../../../core/problem.ts'
 import type { Instant } from '../../../core/time.ts'
 import { readMigrations } from '../../../resources.ts'
 import { createSchemaWatch, isOtherSchema } from '../../migrations.ts'
-import { type Dialect, type Kinds, type Params, type Query, query } from '../../statement.ts'
+import { atOf, type Dialect, type Kinds, type Params, type Query, query, readBy } from '../../statement.ts'
 import { type Patience, watchOver } from './session.ts'
 
 // A statement in PostgreSQL's form: ":tenant" becomes "$1", and "::bigint" stays a cast.
@@ -139,8 +139,8 @@ export function pipelineOn<Client extends ClientBase>(client: Client, patience: 
 
   return {
     client,
-    all: async (query, params = {}) => (await ask(query, params)).rows,
-    get: async (query, params = {}) => (await ask(query, params)).rows[0],
+    all: async (query, params = {}) => readBy(query, (await ask(query, params)).rows),
+    get: async (query, params = {}) => readBy(query, (await ask(query, params)).rows.slice(0, 1))[0],
     run: async (query, params = {}) => (await ask(query, params)).rowCount ?? 0,
     send: (text, within) => follow(client.query(text), within),
     async settled() {
@@ -170,8 +170,8 @@ const NOW_SQL = `coalesce(:clock::bigint, ${SERVER_MS_SQL})`
 /** The time of a write now: the clock, but never below what has been reported. */
 export const PRESENT_SQL = `greatest(${NOW_SQL}, (select at from reported_until))`
 
-const CLOCK: Query<{ at: bigint }> = query(`select ${NOW_SQL} as at`)
-const PRESENT: Query<{ at: bigint }> = query(`select ${PRESENT_SQL} as at`)
+const CLOCK = query(`select ${NOW_SQL} as at`, atOf)
+const PRESENT = query(`select ${PRESENT_SQL} as at`, atOf)
 
 export type ServerClock = {
   /** The value of the parameter `clock`. */
@@ -183,10 +183,8 @@ export type ServerClock = {
 
 export function createServerClock(given: (() => Instant) | null): ServerClock {
   const parameter = () => given?.() ?? null
-  const ask = async (tx: Tx, which: Query<{ at: bigint }>): Promise<Instant> => {
-    const row = await tx.get(which, { clock: parameter() })
-    return Number(row?.at) as Instant
-  }
+  const ask = async (tx: Tx, which: Query<Instant>): Promise<Instant> =>
+    (await tx.get(which, { clock: parameter() })) as Instant
   return { parameter, now: async (tx) => given?.() ?? ask(tx, CLOCK), present: (tx) => ask(tx, PRESENT) }
 }
 
