@@ -4,15 +4,15 @@
 
 import type { Issued } from '../core/invoice.ts'
 import { revoke } from '../core/key.ts'
-import type { Usd } from '../core/money.ts'
 import { type Environment, setHeld, setPartnerStatus, type Tenant } from '../core/partner.ts'
 import { writePlan } from '../core/plan.ts'
 import { Problem } from '../core/problem.ts'
 import { earlier, type Instant } from '../core/time.ts'
 import { setUserStatus } from '../core/user.ts'
 import { type Erasure, latestErasures } from './erasures.ts'
+import { issuedOf } from './shared/invoices.ts'
 import type { AuditEntry, ErasedUser, Store } from './store.ts'
-import { hasPersonal } from './tables.ts'
+import { hasPersonal, type RowOf } from './tables.ts'
 
 const STOP_KINDS = [
   'partner_disabled',
@@ -124,7 +124,8 @@ export async function readReplaced(replaced: readonly { name: string; ask: AskBo
         erasedAt: Number(erased_at) as Instant,
       })
     for (const row of await rowsOf('invoices', ISSUED)) {
-      const one = invoiceOf(row)
+      const invoice = row as RowOf<'invoices'>
+      const one = { ...issuedOf(invoice), series: invoice.series, position: Number(invoice.position) }
       if (!issued.has(one.number)) issued.set(one.number, one)
     }
     for (const [failure, what] of failures) unread.push(`${what.join(', ')} of ${name} (${failure})`)
@@ -160,19 +161,6 @@ function stopOf(kind: StopKind, row: Record<string, unknown>): Stop {
     endsAt: ends === null || (row.revoked_at ?? null) !== null ? null : (Number(ends) as Instant),
   }
 }
-
-const invoiceOf = (row: Record<string, unknown>): UnknownInvoice => ({
-  number: String(row.number),
-  series: String(row.series),
-  position: Number(row.position),
-  partnerSlug: String(row.partner_slug),
-  month: String(row.month),
-  corrects: textOrNull(row.corrects),
-  issuedAt: Number(row.issued_at) as Instant,
-  net: BigInt(row.net_usd as bigint) as Usd,
-  tax: BigInt(row.tax_usd as bigint) as Usd,
-  details: String(row.details),
-})
 
 // What is done to a copy before it has its name, and so before anything can fire.
 

@@ -386,14 +386,6 @@ export type Sandbox = { tenant: Tenant; offsetMs: number; now: Instant }
 /** The number of removed rows. */
 export type Wiped = { users: number; plans: number; windows: number; executions: number; trades: number }
 
-export const wipedOf = (count: (table: keyof Wiped) => number): Wiped => ({
-  users: count('users'),
-  plans: count('plans'),
-  windows: count('windows'),
-  executions: count('executions'),
-  trades: count('trades'),
-})
-
 export type SandboxPage = { wakeUpId: number; planIds: readonly number[]; decisions: PlanDecisions }
 
 /** The first stop after `after`; where others follow it within `togetherMs`, the last of them. */
@@ -658,22 +650,11 @@ export interface UserStore {
   ): Promise<number>
 }
 
-// Wake-ups: which ones follow from a page of fired tranches, and how they are claimed for sending.
+// Wake-ups, and how they are claimed for sending.
 
 export interface WakeUpStore {
   /** Claims the wake-ups that a pass wrote, each exactly once, with the webhooks to send them to. */
   claimWakeUps(passId: number): Promise<(WakeUp & { webhook: Webhook })[]>
-}
-
-/** One wake-up for each tenant, in the order of their numbers. */
-export function wakeUpsOf(fired: readonly Fired[]): WakeUp[] {
-  const wakeUps = new Map<number, WakeUp>()
-  for (const { tenant, executionId } of fired) {
-    const of = wakeUps.get(tenant.tenantId)
-    if (of) of.count += 1
-    else wakeUps.set(tenant.tenantId, { tenant, count: 1, earliest: executionId })
-  }
-  return [...wakeUps.values()].sort((a, b) => a.tenant.tenantId - b.tenant.tenantId)
 }
 
 // Webhooks, and the outcomes of attempts to reach them.

@@ -14,7 +14,7 @@ import type { Instant } from '../core/time.ts'
 import type { UserStatus } from '../core/user.ts'
 import type { Webhook } from '../core/webhook.ts'
 import type { CloseReason, Frequency } from '../core/window.ts'
-import type { Kinds } from './statement.ts'
+import type { Dialect, Kinds } from './statement.ts'
 
 export type ColumnKind = Kinds[string]
 
@@ -523,6 +523,17 @@ export function insertInto<T extends TableName>(
   const given: Readonly<Record<string, string | undefined>> = values
   return `insert into ${of} (${names.join(', ')})
   values (${names.map((name) => given[name] ?? `:${name}`).join(', ')})`
+}
+
+/** The insert of many rows, the parameter `rows`. */
+export function insertRows<T extends TableName>(
+  { rows }: Pick<Dialect, 'rows'>,
+  of: T,
+  names: readonly ColumnName<T>[] = columnsToAdd(of),
+): string {
+  const columns = names.join(', ')
+  // The condition keeps SQLite from taking "on conflict" for that of a join.
+  return `insert into ${of} (${columns}) select ${columns} from ${rows('rows', kindsOf(of, ...names), 'n')} where true`
 }
 
 /** Columns of a table that a statement calls `as`, for a select; `prefix` begins the names in its result. */

@@ -29,7 +29,7 @@ import {
   tradeOf,
 } from '../rows/ledger.ts'
 import { createWindowStore } from '../shared/plans.ts'
-import { LEDGER_RULES, type Rule } from '../sql/check-rules.ts'
+import { followsRule, LEDGER_RULES, type Rule } from '../sql/check-rules.ts'
 import { IS_LIVE } from '../sql/fragments.ts'
 import { breathe, instant, type Query, query } from '../statement.ts'
 import type { PlanAhead, WindowStore } from '../store.ts'
@@ -50,11 +50,14 @@ type BrokenRow = Record<string, unknown>
 /** A rule, and the rows that break it. */
 type CheckedRule = { rule: Rule; broken: Query<BrokenRow> }
 
-/** The rules of both stores and those of one. */
-export const checkedRules = (...own: Rule[]): CheckedRule[] =>
-  [...LEDGER_RULES, ...own].map((rule) => ({
+/** `unless` excludes partners whose schedules are behind, from the rule that these follow them. */
+export const checkedRules = (unless: string): CheckedRule[] =>
+  [...LEDGER_RULES, followsRule(unless)].map((rule) => ({
     rule,
-    broken: query(`${rule.sql} limit ${FINDINGS_PER_RULE_MAX}`),
+    broken: query(
+      (dialect) =>
+        `${typeof rule.sql === 'string' ? rule.sql : rule.sql(dialect)} limit ${FINDINGS_PER_RULE_MAX}`,
+    ),
   }))
 
 function brokenFault({ kind, message }: Rule, row: BrokenRow): Fault {

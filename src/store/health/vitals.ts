@@ -18,7 +18,7 @@ import {
   UNSPENT_DAYS,
   type UnspentWindows,
 } from '../../core/findings.ts'
-import type { Usd } from '../../core/money.ts'
+import { type Usd, ZERO_USD } from '../../core/money.ts'
 import type { Environment, PartnerStatus } from '../../core/partner.ts'
 import { BY_HAND, IMPORTED } from '../../core/price.ts'
 import { DAY_MS, earlier, HOUR_MS, type Instant, plus } from '../../core/time.ts'
@@ -394,33 +394,24 @@ export function stockTaker(base: Base): MonitoringStore['takeStock'] {
   }
 
   async function listUnspent(since: Instant): Promise<UnspentWindows[]> {
-    const ofPlans = new Map<
-      string,
-      UnspentWindows['worst'] & { tenant: UnspentWindows['tenant']; windows: number }
-    >()
+    const found = new Map<number, UnspentPlans>()
     let after = { closed_at: BigInt(since) - 1n, window_id: -1n }
     for (;;) {
       const rows = await base.look((tx) => tx.all(UNSPENT_AFTER, { since, ...after, limit: PAGE_ROWS }))
       for (const row of rows) {
         // In a test environment no real money was left unspent.
         if (row.environment === 'test') continue
-        const key = `${row.tenant_id} ${row.partner_plan_id}`
-        const plan = ofPlans.get(key) ?? {
-          tenant: tenantOf(row),
-          partnerPlanId: row.partner_plan_id,
-          released: 0n as Usd,
-          windows: 0,
-        }
-        plan.released = (plan.released + row.released) as Usd
-        plan.windows += 1
-        ofPlans.set(key, plan)
+        const tenant = tenantOf(row)
+        const { windows, byPlan } = found.get(tenant.tenantId) ?? { windows: 0, byPlan: new Map() }
+        byPlan.set(row.partner_plan_id, (byPlan.get(row.partner_plan_id) ?? 0n) + row.released)
+        found.set(tenant.tenantId, { tenant, windows: windows + 1, byPlan })
       }
       const last = rows.at(-1)
       if (rows.length < PAGE_ROWS || last === undefined) break
       after = last
       await breathe()
     }
-    return byTenant([...ofPlans.values()])
+    return [...found.values()].map(unspentOf).sort((a, b) => a.tenant.tenantId - b.tenant.tenantId)
   }
 
   return async (now) => ({
@@ -429,21 +420,17 @@ export function stockTaker(base: Base): MonitoringStore['takeStock'] {
   })
 }
 
-/** One entry a tenant, under the name of the plan that left the most. */
-function byTenant(
-  plans: readonly (UnspentWindows['worst'] & { tenant: UnspentWindows['tenant']; windows: number })[],
-): UnspentWindows[] {
-  const found = new Map<number, UnspentWindows>()
-  for (const { tenant, windows, partnerPlanId, released } of plans) {
-    const total = found.get(tenant.tenantId)
-    if (!total) found.set(tenant.tenantId, { tenant, windows, released, worst: { partnerPlanId, released } })
-    else {
-      total.windows += windows
-      total.released = (total.released + released) as Usd
-      if (released > total.worst.released) total.worst = { partnerPlanId, released }
-    }
+/** What each plan of a tenant left. */
+type UnspentPlans = Pick<UnspentWindows, 'tenant' | 'windows'> & { byPlan: Map<string, bigint> }
+
+/** A tenant's entry has the name of the plan that left the most. */
+function unspentOf({ tenant, windows, byPlan }: UnspentPlans): UnspentWindows {
+  let [released, worst] = [ZERO_USD, { partnerPlanId: '', released: ZERO_USD }]
+  for (const [partnerPlanId, usd] of byPlan as Map<string, Usd>) {
+    released = (released + usd) as Usd
+    if (usd > worst.released) worst = { partnerPlanId, released: usd }
   }
-  return [...found.values()].sort((a, b) => a.tenant.tenantId - b.tenant.tenantId)
+  return { tenant, windows, released, worst }
 }
 
 // The recorded passes, and since when plans have waited for one: the facts that decide whether the scheduler is late.

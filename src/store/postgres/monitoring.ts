@@ -14,7 +14,6 @@ import { NEWEST_EXECUTION, type OpsSql, TRANCHE } from '../health/ops-page.ts'
 import { compareSchemas, type Part, type SchemaDifferences } from '../health/schema.ts'
 import { firstAwake, lateFills, type PartnerSql, partnersPage } from '../health/vitals.ts'
 import type { Fault, Look } from '../monitoring.ts'
-import { followsRule, issuedRule } from '../sql/check-rules.ts'
 import { query } from '../statement.ts'
 import type { Base } from '../transaction.ts'
 import type { Connection } from './server/connection.ts'
@@ -171,7 +170,7 @@ const standbyGoneLook =
 /** The schedules of a partner that was just changed may still be behind it. */
 const NOT_BEHIND = 'and not exists (select 1 from schedules_behind b where b.partner_slug = r.partner_slug)'
 
-const RULES = checkedRules(followsRule(NOT_BEHIND), issuedRule('a.detail::json'))
+const RULES = checkedRules(NOT_BEHIND)
 
 // Faults of the database itself, as far as a server can tell: pages whose checksums failed, indexes that are
 // incomplete, and rows with a dangling reference where the schema has no foreign key (sql/postgres/0001_start.sql).

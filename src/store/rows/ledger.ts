@@ -220,26 +220,27 @@ export const listedExecution = (row: ListedExecutionRow): Execution & { tenant: 
 export type FiredRow = Fired & { at: Instant }
 
 export const firedParams = ({ tenant, executionId, planId, tranche, schedule, at }: FiredRow) =>
-  ({
-    execution_id: executionId,
-    tenant_id: tenant.tenantId,
-    plan_id: planId,
-    window_id: schedule.windowId,
-    window_start: schedule.windowStart,
-    tranche_index: schedule.trancheIndex - 1,
-    amount_usd: tranche.amount,
-    trigger_kind: tranche.trigger,
-    slot: tranche.slot,
-    units: tranche.units,
-    price: tranche.price,
-    reference_price: tranche.reference,
-    reservation_price: tranche.reservationPrice,
-    created_at: at,
-    status: 'pending',
-  }) satisfies NewRow<'executions'>
+  executionParams(
+    {
+      executionId,
+      planId,
+      windowId: schedule.windowId,
+      windowStart: schedule.windowStart,
+      trancheIndex: schedule.trancheIndex - 1,
+      amount: tranche.amount,
+      firing: tranche,
+      createdAt: at,
+      status: 'pending',
+    },
+    tenant.tenantId,
+  )
 
-/** For a purchase that nothing fired. */
-export const bookedParams = (execution: Execution, tenantId: number) =>
+type NewExecution = Omit<
+  Execution,
+  'partnerUserId' | 'partnerPlanId' | 'deliveredCount' | 'leaseExpiresAt' | 'cancelledAt' | 'cancelReason'
+>
+
+export const executionParams = (execution: NewExecution, tenantId: number) =>
   ({
     execution_id: execution.executionId,
     tenant_id: tenantId,

@@ -174,10 +174,7 @@ const BY_SECRET = query(
  * How a call finds its key, by the hash of its secret: the secret itself is stored nowhere. Nothing is cached: when a
  * key is revoked or its partner disabled, by whatever process, the next call is refused.
  */
-export function createKeyFinder(
-  { look }: Base,
-  { keysAtOnce }: { keysAtOnce: boolean },
-): KeyStore['findKey'] {
+function keyFinder({ look }: Base, keysAtOnce: boolean): KeyStore['findKey'] {
   const findAll = (hashes: readonly string[]) => look((tx) => findKeys(tx, hashes), { caller: 'unknown' })
   const findTogether = askTogether(findAll)
   return async (sha256, { atOnce } = { atOnce: false }) =>
@@ -190,9 +187,11 @@ function* findKeys(tx: ReadTx, hashes: readonly string[]): Steps<(KeyFacts | nul
   return hashes.map((hash) => found.get(hash) ?? null)
 }
 
-/** Operators' changes of keys. */
-export function createKeyStore({ look, write }: Base): Omit<KeyStore, 'findKey'> {
+export function createKeyStore(base: Base, { keysAtOnce }: { keysAtOnce: boolean }): KeyStore {
+  const { look, write } = base
   return {
+    findKey: keyFinder(base, keysAtOnce),
+
     markKeyUsed: (tenant, keyId) =>
       write(function* (tx) {
         const now = yield* tx.clock

@@ -11,7 +11,7 @@ import type { Base, Steps, Tx } from '../transaction.ts'
 import { addAudit } from './audit.ts'
 import { IS_CLOSED } from './months.ts'
 
-const issuedOf = ({ number, month, corrects, details, ...row }: RowOf<'invoices'>): Issued => ({
+export const issuedOf = ({ number, month, corrects, details, ...row }: RowOf<'invoices'>): Issued => ({
   number,
   partnerSlug: row.partner_slug,
   month,

@@ -17,7 +17,7 @@ import {
   type Window,
 } from '../../core/window.ts'
 import { amountParams, closingParams, openingParams, scheduleParams, windowOf } from '../rows/ledger.ts'
-import { AWAKE, cellUse, IS_OPEN } from '../sql/fragments.ts'
+import { AWAKE, IS_OPEN } from '../sql/fragments.ts'
 import { instantOrNull, query } from '../statement.ts'
 import { assigned, columnsToAdd, insertInto, overwritten } from '../tables.ts'
 import type { Step, Steps, Tx } from '../transaction.ts'
@@ -25,9 +25,13 @@ import type { Step, Steps, Tx } from '../transaction.ts'
 const CURRENT = query('select * from windows where plan_id = :plan_id and closed_at is null', windowOf)
 const OPEN = query(insertInto('windows'))
 const CELLS = { plan_id: 'integer', cell_start: 'integer', cell_end: 'integer' } as const
+const IN_CELL = 'plan_id = n.plan_id and window_start >= n.cell_start and window_start < n.cell_end'
+/** The amounts used by a plan's windows that start in a cell of its grid, and their latest start with executions. */
 const CELL_USES = query<{ plan_id: bigint; claimed: bigint; used: bigint | null }>(
   ({ rows }) =>
-    `select n.plan_id, ${cellUse({ planId: 'n.plan_id', start: 'n.cell_start', end: 'n.cell_end' })}
+    `select n.plan_id,
+       (select cast(coalesce(sum(spent + reserved), 0) as bigint) from windows where ${IN_CELL}) as claimed,
+       (select max(window_start) from executions where ${IN_CELL}) as used
      from ${rows('rows', CELLS, 'n')}`,
 )
 const AMOUNTS = assigned(['reserved', 'spent', 'excess', 'released'])

@@ -31,7 +31,7 @@ import {
 import { LATEST_EXECUTION } from '../sql/fragments.ts'
 import { type Params, type Query, query } from '../statement.ts'
 import type { Fired, PassCounts, PlanDecisions } from '../store.ts'
-import { type ColumnName, columnsToAdd, kindsOf } from '../tables.ts'
+import { type ColumnName, columnsToAdd, insertRows, kindsOf } from '../tables.ts'
 import type { Step, Steps, Times, Tx } from '../transaction.ts'
 import { freeCells } from './ledger.ts'
 import { USERS_STOPPING } from './users.ts'
@@ -92,18 +92,10 @@ const PUT_IN_SLOT = updateOf(
 )
 const RESERVE = updateOf('windows', 'window_id', ['reserved'])
 const CLOSE = updateOf('windows', 'window_id', ['released', 'closed_at', 'close_reason'])
-const EXECUTIONS = columnsToAdd('executions')
-const ADD_EXECUTIONS = query(
-  ({ rows }) =>
-    `insert into executions (${EXECUTIONS.join(', ')})
-     select ${EXECUTIONS.join(', ')} from ${rows('rows', kindsOf('executions', ...EXECUTIONS), 'n')}`,
-)
-const OPENED = columnsToAdd('windows', 'window_id')
+const ADD_EXECUTIONS = query((dialect) => insertRows(dialect, 'executions'))
 const OPEN = query<{ window_id: bigint; plan_id: bigint }>(
-  ({ rows }) =>
-    `insert into windows (${OPENED.join(', ')})
-     select ${OPENED.join(', ')} from ${rows('rows', kindsOf('windows', ...OPENED), 'n')}
-     returning window_id, plan_id`,
+  (dialect) =>
+    `${insertRows(dialect, 'windows', columnsToAdd('windows', 'window_id'))} returning window_id, plan_id`,
 )
 
 const write = (tx: Tx, statement: Query<never>, rows: readonly Params[]): Step<unknown> =>

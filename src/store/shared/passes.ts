@@ -8,17 +8,16 @@ import { PASS_GAPS_SEEN } from '../../core/window.ts'
 import { type TenantRow, tenantOf, type WebhookRow, webhookOf } from '../rows/accounts.ts'
 import { disputeOf } from '../rows/ledger.ts'
 import { atOf, instant, query } from '../statement.ts'
-import {
-  type AskedFeed,
-  type ClockStore,
-  type DueRanges,
-  type Fired,
-  type ObservedPrice,
-  type PassStart,
-  type PassStore,
-  type Preview,
-  type WakeUpStore,
-  wakeUpsOf,
+import type {
+  AskedFeed,
+  ClockStore,
+  DueRanges,
+  Fired,
+  ObservedPrice,
+  PassStart,
+  PassStore,
+  Preview,
+  WakeUpStore,
 } from '../store.ts'
 import { columnsToAdd, insertInto, overwritten } from '../tables.ts'
 import type { Base, Step, Steps, Tx, WriteTx } from '../transaction.ts'
@@ -241,8 +240,13 @@ const ACTIVE = query<TenantRow & WebhookRow>(
 export function* writeWakeUps(tx: WriteTx, passId: number, fired: readonly Fired[]): Steps<void> {
   if (fired.length === 0) return
   const { real } = yield* tx.times
-  const wakeUps = wakeUpsOf(fired).map(({ tenant, ...rest }) => ({ tenant_id: tenant.tenantId, ...rest }))
-  yield* tx.run(WAKE, { tick_id: passId, now: real, wake_ups: wakeUps })
+  const byTenant = Map.groupBy(fired, ({ tenant }) => tenant.tenantId)
+  const wake_ups = [...byTenant].map(([tenant_id, of]) => ({
+    tenant_id,
+    count: of.length,
+    earliest: of[0]?.executionId,
+  }))
+  yield* tx.run(WAKE, { tick_id: passId, now: real, wake_ups })
 }
 
 export const createWakeUpStore = ({ write }: Base): WakeUpStore => ({

@@ -74,11 +74,6 @@ const UPDATE = query(
 
 type ChangePlan = PlanStore['changePlan']
 
-export const createPlanWriter = ({ write }: Base): Pick<PlanStore, 'changePlan'> => ({
-  changePlan: (tenant, ids, decide) =>
-    write((tx) => change(tx, tenant, ids, decide), { ...callOf(tenant), onceMore: true }),
-})
-
 function* change(
   tx: WriteTx,
   { tenantId, environment }: Tenant,
@@ -171,7 +166,10 @@ const WINDOWS = query(
 )
 export const SCHEDULE = query('select * from schedules where plan_id = :plan_id', scheduleOf)
 
-export const createPlanReader = ({ read }: Base): Omit<PlanStore, 'changePlan'> => ({
+export const createPlanStore = ({ read, write }: Base): PlanStore => ({
+  changePlan: (tenant, ids, decide) =>
+    write((tx) => change(tx, tenant, ids, decide), { ...callOf(tenant), onceMore: true }),
+
   readPlans: (tenant, { after, limit }) =>
     read(function* (tx) {
       const [plans, common] = yield* tx.together(

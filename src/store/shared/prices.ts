@@ -7,20 +7,14 @@ import { formatInstant, type Instant } from '../../core/time.ts'
 import { priceOf, volatilityOf, volatilityParams } from '../rows/ledger.ts'
 import { query } from '../statement.ts'
 import type { ObservedPrice, PriceStore } from '../store.ts'
-import { assigned, columnsToAdd, insertInto, kindsOf, overwritten } from '../tables.ts'
+import { assigned, columnsToAdd, insertInto, insertRows, overwritten } from '../tables.ts'
 import type { Base, Step, Steps, Tx } from '../transaction.ts'
 import { addAudit } from './audit.ts'
 
 const LIST = query('select * from prices where at > :after order by at limit :limit', priceOf)
 const OF_INSTANT = query('select * from prices where at = :at', priceOf)
 const REMOVE = query('delete from prices where at = :at')
-const STAGED = columnsToAdd('price_imports')
-const STAGE = query(
-  ({ rows }) =>
-    `insert into price_imports (${STAGED.join(', ')})
-     select ${STAGED.join(', ')} from ${rows('rows', kindsOf('price_imports', ...STAGED), 'n')} where true
-     on conflict do nothing`,
-)
+const STAGE = query((dialect) => `${insertRows(dialect, 'price_imports')} on conflict do nothing`)
 const CLEAR = query('delete from price_imports')
 const MERGE = query(
   `insert into prices (at, price, source) select at, price, cast(:source as text) from price_imports where true

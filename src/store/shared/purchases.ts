@@ -18,8 +18,8 @@ import { notFound, Problem } from '../../core/problem.ts'
 import { earlier, type Instant, plus } from '../../core/time.ts'
 import { type Schedule, WINDOW_MS, windowCellAt } from '../../core/window.ts'
 import {
-  bookedParams,
   closingParams,
+  executionParams,
   executionsOfOrder,
   keptParams,
   type LateFillRow,
@@ -351,7 +351,7 @@ function* book(tx: Tx, { tenantId }: Tenant, booked: Booked): Steps<void> {
     writeWindow(tx, window),
     tx.when(schedule !== null, () => tx.run(PUT_SCHEDULE, scheduleParams(schedule as Schedule))),
     tx.when(schedule !== null, () => wake(tx, planId)),
-    tx.run(ADD_EXECUTION, bookedParams(execution, tenantId)),
+    tx.run(ADD_EXECUTION, executionParams(execution, tenantId)),
     tx.run(INSERT_TRADE, tradeParams({ tenantId, planId }, trade)),
   )
 }

@@ -18,7 +18,7 @@ import { LONGEST_WINDOW_MS } from '../../core/window.ts'
 import { type TenantRow, tenantOf } from '../rows/accounts.ts'
 import { IS_OPEN } from '../sql/fragments.ts'
 import { atOrNull, countOf, type Query, query } from '../statement.ts'
-import { type AuditEntry, type Sandbox, type SandboxStore, type Wiped, wipedOf } from '../store.ts'
+import type { AuditEntry, Sandbox, SandboxStore, Wiped } from '../store.ts'
 import { type Base, given, ofTenant, type ReadTx, type Scope, type Steps, type Tx } from '../transaction.ts'
 import { addAudit } from './audit.ts'
 import { countNoUnknown } from './ledger.ts'
@@ -351,6 +351,7 @@ function* wipe(
   for (const statement of KEEP_USED_STARTS) yield* tx.run(statement, { tenant, real })
   const counts = yield* tx.together(...[...WIPE, ...also].map(({ all }) => tx.run(all, { tenant })))
   yield* tx.run(MARK, { tenant, resetting: 0 })
-  const gone = new Map(WIPE.map(({ table }, i) => [table, counts[i] ?? 0]))
-  return wipedOf((table) => gone.get(table) ?? 0)
+  const gone = Object.fromEntries(WIPE.map(({ table }, i) => [table, counts[i]])) as Wiped
+  const { users, plans, windows, executions, trades } = gone
+  return { users, plans, windows, executions, trades }
 }

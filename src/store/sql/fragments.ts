@@ -69,18 +69,6 @@ export const PLAN_BY_NAME = `
   select p.*, u.partner_user_id from plans p join users u on u.user_id = p.user_id
   where p.tenant_id = :tenant and p.partner_plan_id = :partner_plan_id`
 
-/** The amounts used by a plan's windows that start in a cell of its grid, and their latest start with executions. */
-export function cellUse({
-  planId,
-  start,
-  end,
-}: Readonly<Record<'planId' | 'start' | 'end', string>>): string {
-  const inCell = `plan_id = ${planId} and window_start >= ${start} and window_start < ${end}`
-  return `
-    (select cast(coalesce(sum(spent + reserved), 0) as bigint) from windows where ${inCell}) as claimed,
-    (select max(window_start) from executions where ${inCell}) as used`
-}
-
 // How executions are read.
 
 export const EXECUTION_COLUMNS = 'e.*, p.partner_plan_id, u.partner_user_id'

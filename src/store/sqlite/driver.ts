@@ -160,9 +160,6 @@ const NEXT_IDS: Record<Numbered, Query<{ id: bigint }>> = {
   windows: query('select coalesce(max(window_id), 0) + 1 as id from windows'),
 }
 
-/** Null for text that damage has turned into invalid JSON: one row must not fail a whole list. */
-export const soundJson = (text: string): string => `case when json_valid(${text}) then ${text} end`
-
 /** A statement, its parameters with many values, and its set of rows, if it has one. */
 type Prepared = { statement: Statement; lists: readonly string[]; set: RowSet | null }
 /**
@@ -190,7 +187,8 @@ function prepare(db: Database, { text }: Query<unknown>): Prepared {
         return `(select ${names.join(', ')} from (values ${Array(count).fill(row).join(', ')})) ${as}`
       },
       forUpdate: () => '',
-      field: (json, name) => `(${soundJson(json)}) ->> '${name}'`,
+      // Null for text that damage has turned into invalid JSON: one row must not fail a whole list.
+      field: (json, name) => `(case when json_valid(${json}) then ${json} end) ->> '${name}'`,
       least: (...values) => `min(${values.join(', ')})`,
       // Without the log, as this transaction leaves the database.
       databaseBytes: '(select page_count * page_size from pragma_page_count(), pragma_page_size())',

@@ -13,10 +13,8 @@ import { checkedRules, FINDINGS_PER_RULE_MAX } from '../health/check.ts'
 import { NEWEST_EXECUTION, type OpsSql, TRANCHE } from '../health/ops-page.ts'
 import { firstAwake, lateFills, type OwnVitals, type PartnerSql, partnersPage } from '../health/vitals.ts'
 import type { Fault, Look } from '../monitoring.ts'
-import { followsRule, issuedRule } from '../sql/check-rules.ts'
 import { query } from '../statement.ts'
 import type { Base } from '../transaction.ts'
-import { soundJson } from './driver.ts'
 import { type Connection, type Database, databaseBytes } from './file/connection.ts'
 import { giveBack, inOneLine, isDenied, userName } from './file/errors.ts'
 import { realName, walBytes, walFile } from './file/files.ts'
@@ -168,7 +166,7 @@ const closedFiles =
 
 // The check of a file: SQLite's own, and faults that only a file can have.
 
-const RULES = checkedRules(followsRule(''), issuedRule(soundJson('a.detail')))
+const RULES = checkedRules('')
 
 // A log that grows.
 
