@@ -84,12 +84,10 @@ export interface Database {
   refuseOutput(file: string): void
 }
 
-// Telling the user of a slow command, once, what it is waiting for.
-
 /** Longer than any write takes that does not wait. */
 const LONG_MS = 5_000
 
-/** Runs `work`. If that takes long, reports what the database is waiting for, if anything. */
+/** Runs `work`. If that takes long, tells once what the database is waiting for, if anything. */
 export async function tellingOfWaits<T>(
   { waitsFor }: Pick<Database, 'waitsFor'>,
   tell: (what: string) => void,

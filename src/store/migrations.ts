@@ -3,11 +3,20 @@
 
 import { Problem } from '../core/problem.ts'
 import { formatInstant, type Instant } from '../core/time.ts'
+import { instant } from './statement.ts'
 
 export type MigrationState = { name: string; sha256: string; appliedAt: Instant | null }
 
 /** The record of a migration in a database. */
 export type Applied = { sha256: string; appliedAt: Instant }
+
+export const appliedIn = (rows: readonly unknown[]): Map<string, Applied> =>
+  new Map(
+    (rows as { name: string; sha256: string; applied_at: bigint }[]).map((row) => [
+      row.name,
+      { sha256: row.sha256, appliedAt: instant(row.applied_at) },
+    ]),
+  )
 
 /** Every migration known to this program, with when it was applied. Throws schema_newer for an unknown one. */
 export function statesOf(

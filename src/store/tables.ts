@@ -56,8 +56,6 @@ const orNull = <R, V, M extends boolean>(of: Column<R, V, M>) =>
   ({ ...of, isNullable: true }) as Column<R | null, V | null, M>
 const made = <R, V>(of: Given<R, V>) => ({ ...of, isMade: true }) as Column<R, V, true>
 const numbered = () => made(id())
-/** The digest of a row that never changes, made from its parts (rows/ledger.ts). */
-const digest = () => column<string, string>('text')
 /** Personal data of a user. Erasing the user sets it to null, in every row of that user. */
 const personal = <R, V>(of: Column<R | null, V | null, false>): Column<R | null, V | null, false> => ({
   ...of,
@@ -227,7 +225,8 @@ const tables = {
     ...REPORTED,
     recorded_at: instant(),
     received_at: orNull(instant()),
-    digest: digest(),
+    /** Made from the parts of a row that never changes (rows/ledger.ts), as that of an adjustment. */
+    digest: text(),
   }),
 
   /** Late fills: reports of fills that were refused. */
@@ -260,7 +259,7 @@ const tables = {
     btc_amount: btc(),
     reason: text(),
     recorded_at: instant(),
-    digest: digest(),
+    digest: text(),
     report_id: orNull(id()),
     partner_order_id: orNull(text()),
     partner_fee_usd: orNull(usd()),
@@ -477,8 +476,6 @@ export const TABLES: readonly Table[] = Object.entries<Described<Columns>>(table
     columns: Object.entries(shape).map(([name, column]) => ({ name, ...column })),
   }),
 )
-
-// SQL that follows from a description.
 
 /** The columns with personal data, by table: such a row has its user's number. */
 export const PERSONAL = TABLES.map(({ name, columns }) => ({

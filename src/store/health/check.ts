@@ -209,8 +209,6 @@ function earlyInTest(base: Base): Look {
   return async (clock) => (await read('test', await clock())).map(fillEarly).map(finding)
 }
 
-// Warnings about the clock: traces of a time when it was wrong.
-
 const LIVE = { slug: null, environment: 'live' } as const
 
 const PLANS_PER_READ = 1_000

@@ -517,8 +517,6 @@ const backlogReader =
     return backlog
   }
 
-// Monitoring's reads: all of the above, and the further ones for the metrics.
-
 const PASSES_AFTER = query(
   'select tick_id, at, finished_at from ticks where tick_id > :after order by tick_id',
   (row: { tick_id: bigint; at: bigint; finished_at: bigint | null }) => ({

@@ -188,7 +188,8 @@ export async function newOnServer(
       explaining(server, async () => {
         for (const statement of putBack) await client.query(statement)
         await countOn(client)
-        await keepHistory(client, fileHistory)
+        for (const { name, sha256, appliedAt } of fileHistory.migrations)
+          await client.query('insert into file_migrations values ($1, $2, $3)', [name, sha256, appliedAt])
         await commitAlone(client)
         // The server would do so by itself.
         await client.query('analyze')
@@ -265,11 +266,6 @@ async function countOn(client: Client): Promise<void> {
     await client.query(
       `select setval(pg_get_serial_sequence('${name}', '${key}'), coalesce(max(${key}), 0) + 1, false) from ${name}`,
     )
-}
-
-async function keepHistory(client: Client, { migrations }: FileHistory): Promise<void> {
-  for (const { name, sha256, appliedAt } of migrations)
-    await client.query('insert into file_migrations values ($1, $2, $3)', [name, sha256, appliedAt])
 }
 
 /** Throws database_exists and database_in_use: the name then stays with the old database. */
@@ -400,8 +396,6 @@ export const unseal = (
     await commitAlone(client)
     return moved
   })
-
-// The remembered erasures, in a schema of their own.
 
 const ERASURES = 'tranche_erasures.erasures'
 

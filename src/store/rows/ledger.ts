@@ -214,8 +214,6 @@ export const listedExecution = (row: ListedExecutionRow): Execution & { tenant: 
   tenant: tenantOf(row),
 })
 
-// An execution fired by a pass, as its row.
-
 /** `at` is the time of the plan's tenant. */
 export type FiredRow = Fired & { at: Instant }
 

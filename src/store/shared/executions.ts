@@ -390,8 +390,6 @@ function* latestId(tx: Tx): Steps<number> {
 const addAdjustment = (tx: Tx, adjustment: Adjustment): Step<unknown> =>
   tx.run(INSERT_ADJUSTMENT, adjustmentParams(adjustment))
 
-// Late fills.
-
 const IS_AS_REPORTED = query('select * from late_reports where report_id = :report_id', isAsReported)
 /** A late fill that was dismissed and is then accepted has the reason of the acceptance. */
 const ACCEPT = query(

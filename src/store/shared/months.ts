@@ -27,8 +27,7 @@ import { isSandbox, timeAt } from './sandboxes.ts'
 export const createMonthStore = (base: Base): MonthStore => ({
   ...createFixing(base),
   readActivity: activityReader(base),
-  ...tradeLines(base),
-  ...adjustmentLines(base),
+  ...lineReaders(base),
 })
 
 /** The reads of an operator's report. */
@@ -96,7 +95,7 @@ const activityReader =
         call,
       )
       for (const row of byPlan) plans.add(row.plan_id)
-      for (const row of [...byPlan, ...adjusted.map(withoutTrades)]) {
+      for (const row of [...byPlan, ...adjusted.map((sums) => ({ ...sums, trades: 0n }))]) {
         const line = added(lines.get(row.partner_user_id), row)
         lines.set(row.partner_user_id, line)
         activity.volume = (activity.volume + row.volume) as Usd
@@ -136,8 +135,6 @@ const added = (line: UserLine | undefined, row: LineSums): UserLine => ({
   btc: ((line?.btc ?? 0n) + row.btc) as Btc,
   partnerFees: ((line?.partnerFees ?? 0n) + row.fees) as Usd,
 })
-
-const withoutTrades = (row: UserSums): LineSums => ({ ...row, trades: 0n })
 
 // The lines of a period: their places, and the names by which a database knows them.
 
@@ -198,17 +195,6 @@ const adjustmentsOf = (scope: string, ofTrade: string): string =>
 
 const PAGE = query(adjustmentsOf(OF_TENANT, selected(TRADE_COLUMNS, 'd', 'trade_')), changeOf)
 
-const adjustmentLines = (base: Base): Pick<MonthStore, 'readAdjustmentLines'> => ({
-  readAdjustmentLines({ start, end }, filter, { after, limit }) {
-    const place = {
-      at: after?.recordedAt ?? start,
-      id: after?.executionId ?? '',
-      number: after?.adjustment.adjustmentId ?? 0,
-    }
-    return base.look((tx) => tx.all(PAGE, { ...filter, ...place, end, limit }), LARGE)
-  },
-})
-
 // The lines of a trades export: confirmations and adjustments, in one order, page by page.
 
 const COUNT = query(
@@ -236,7 +222,7 @@ const linesOf = (scope: string) => ({
 const OF_MANY = linesOf(OF_TENANT)
 const OF_ONE = linesOf('t.tenant_id = :tenant')
 
-function tradeLines(base: Base): Pick<MonthStore, 'readTradeLines' | 'readTenantLines' | 'countTradeLines'> {
+function lineReaders(base: Base): Omit<MonthStore, 'fixPeriod' | 'fixTenantPeriod' | 'readActivity'> {
   type Reading = { lines: typeof OF_MANY; whose: Params; scope: Scope }
   async function read({ lines, whose, scope }: Reading, after: LinePlace, limit: number) {
     // A single lower bound lets a page begin at its own place in the index, not at the start of the month.
@@ -258,6 +244,15 @@ function tradeLines(base: Base): Pick<MonthStore, 'readTradeLines' | 'readTenant
         after ?? beginningOf(start),
         limit,
       ),
+
+    readAdjustmentLines({ start, end }, filter, { after, limit }) {
+      const place = {
+        at: after?.recordedAt ?? start,
+        id: after?.executionId ?? '',
+        number: after?.adjustment.adjustmentId ?? 0,
+      }
+      return base.look((tx) => tx.all(PAGE, { ...filter, ...place, end, limit }), LARGE)
+    },
 
     countTradeLines: async ({ start, end }, filter) =>
       (await base.look((tx) => tx.get(COUNT, { ...filter, start, end }), LARGE)) ?? 0,
@@ -325,8 +320,6 @@ export const IS_CLOSED = query('select 1 from closed_months where month >= :mont
 /** When the first partner was added: nothing before that could be billed. */
 const FIRST_PARTNER = query('select min(created_at) as at from partners', atOrNull)
 const CLOSE_MONTH = query<never>(`${insertInto('closed_months')} on conflict do nothing`)
-const closingParams = ({ month, end }: Period, now: Instant) =>
-  ({ month, period_end: end, closed_at: now }) satisfies NewRow<'closed_months'>
 
 /** One row with the bound up to which months were reported: no later write is dated below it. */
 const REPORT_UNTIL = query<never>(
@@ -464,10 +457,11 @@ function* fix(tx: Tx, period: Period, { now, sandbox }: Clock): Steps<FixedPerio
   const known = { now, reached: yield* reached(tx, sandbox) }
   const first = sandbox === null ? ((yield* tx.get(FIRST_PARTNER)) ?? null) : null
   const { fixed, reportedUntil, closes } = overPeriod(period, known, first)
-  yield* tx.together(
-    closes && sandbox === null ? tx.run(CLOSE_MONTH, closingParams(closes, now)) : NOTHING,
-    report(tx, reportedUntil, sandbox),
-  )
+  if (closes && sandbox === null) {
+    const { month, end } = closes
+    yield* tx.run(CLOSE_MONTH, { month, period_end: end, closed_at: now } satisfies NewRow<'closed_months'>)
+  }
+  yield* report(tx, reportedUntil, sandbox)
   return fixed
 }
 

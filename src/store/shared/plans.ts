@@ -17,7 +17,7 @@ import {
   windowOf,
 } from '../rows/ledger.ts'
 import { IN_REAL_TIME, OF_TENANT, PLAN_BY_NAME, SELECT_USER } from '../sql/fragments.ts'
-import { atOf, atOrNull, type Params, query } from '../statement.ts'
+import { atOf, atOrNull, query } from '../statement.ts'
 import type { ListedPlan, PlanAhead, PlanStore, WindowStore } from '../store.ts'
 import { assigned, columnsToAdd, insertInto } from '../tables.ts'
 import {
@@ -102,10 +102,11 @@ function* change(
 
   const userId = (planRow ?? userRow)?.user_id as bigint
   const params = planParams(made.plan, { tenantId, userId })
-  const [planId, windowId] = yield* tx.together(
-    plan ? updated(tx, plan.planId, params) : (tx.get(INSERT, params) as Step<number>),
+  const [written, windowId] = yield* tx.together(
+    plan ? tx.run(UPDATE, { ...params, plan_id: plan.planId }) : (tx.get(INSERT, params) as Step<number>),
     made.open ? tx.nextId('windows') : NOTHING,
   )
+  const planId = plan?.planId ?? written
   const next = made.open && {
     planId,
     windowId: windowId as number,
@@ -118,11 +119,6 @@ function* change(
   else if (next) yield* openWindow(tx, next)
   yield* wake(tx, planId)
   return made.plan
-}
-
-function* updated(tx: Tx, planId: number, params: Params): Steps<number> {
-  yield* tx.run(UPDATE, { ...params, plan_id: planId })
-  return planId
 }
 
 type ListedRow = PlanRow & TenantRow

@@ -268,8 +268,6 @@ export const ALL_SANDBOX_DUE = `
   where p.tenant_id = b.tenant_id and s.plan_id = p.plan_id
     and ${isDueAt('case when b.shifted > b.reported_until then b.shifted else b.reported_until end')}`
 
-// A reset of a test environment.
-
 /** Tables, with a condition for their rows. */
 export type Rows = readonly (readonly [table: string, rows: string])[]
 

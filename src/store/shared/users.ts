@@ -231,7 +231,8 @@ function* change(tx: WriteTx, whose: { tenant: Caller; named: Named }, decide: D
   const now = times.of(tenant.tenantId)
   const current = row ? userOf(row) : null
   const { user, stopsPlans } = decide(current, now)
-  const isUnderWay = row?.status === 'disabled' && (yield* isStopping(tx, row.user_id))
+  const isUnderWay =
+    row?.status === 'disabled' && (yield* tx.get(OF_USER, { user_id: row.user_id })) !== undefined
   // Linked again only once all of the user's plans are stopped.
   if (isUnderWay && user.status === 'linked') return { stopping: row.user_id, changed: null }
   const userId = user === current ? row?.user_id : yield* put(tx, user, { row, named }, now)
@@ -359,11 +360,6 @@ function* goOn(tx: WriteTx, { tenantId }: Tenant, userId: bigint): Steps<boolean
     ended_at: page.last === null ? now : null,
   })
   return true
-}
-
-/** Whether a user's plans are still being stopped. */
-function* isStopping(tx: Tx, userId: bigint): Steps<boolean> {
-  return (yield* tx.get(OF_USER, { user_id: userId })) !== undefined
 }
 
 /** Whether the plans of any of a tenant's users are still being stopped. */

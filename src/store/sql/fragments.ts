@@ -69,8 +69,6 @@ export const PLAN_BY_NAME = `
   select p.*, u.partner_user_id from plans p join users u on u.user_id = p.user_id
   where p.tenant_id = :tenant and p.partner_plan_id = :partner_plan_id`
 
-// How executions are read.
-
 export const EXECUTION_COLUMNS = 'e.*, p.partner_plan_id, u.partner_user_id'
 export const EXECUTION_TABLES = `
   executions e join plans p on p.plan_id = e.plan_id join users u on u.user_id = p.user_id`

@@ -87,8 +87,6 @@ const OPS_SQL: OpsSql = {
   ),
 }
 
-// The file's disk, and how fast the file grows.
-
 const BYTES_SINCE = query<{ bytes: bigint }>(
   `select database_bytes as bytes from ticks where at >= :since and database_bytes is not null
    order by tick_id limit 1`,
@@ -108,8 +106,6 @@ const diskReader =
       dayGrowthBytes: before ? Math.max(0, databaseBytes(db) - Number(before.bytes)) : 0,
     }
   }
-
-// Files, and a folder, that others can access.
 
 type Seen = { file: string; isDatabase: boolean; uid: number; mode: number }
 
@@ -164,11 +160,7 @@ const closedFiles =
         return finding({ kind: 'file_closed', subject: file, message, next })
       })
 
-// The check of a file: SQLite's own, and faults that only a file can have.
-
 const RULES = checkedRules('')
-
-// A log that grows.
 
 function largeLog(db: Database): Look {
   return async () => {

@@ -69,8 +69,9 @@ export const MONEY: readonly Row[] = [
     by: 'contract',
     breaks:
       'A month is billed without the adjustments of one of its users: the partner pays for what was never bought.',
-    find: 'for (const row of [...byPlan, ...adjusted.map(withoutTrades)]) {',
-    replace: 'for (const row of [...byPlan, ...adjusted.slice(1).map(withoutTrades)]) {',
+    find: 'for (const row of [...byPlan, ...adjusted.map((sums) => ({ ...sums, trades: 0n }))]) {',
+    replace:
+      'for (const row of [...byPlan, ...adjusted.slice(1).map((sums) => ({ ...sums, trades: 0n }))]) {',
   },
   {
     name: 'half-up',
@@ -160,8 +161,8 @@ export const MONEY: readonly Row[] = [
     by: 'contract',
     breaks:
       'A sandbox that is led into the next month closes the present one for everybody, live business included.',
-    find: 'closes && sandbox === null ? tx.run(CLOSE_MONTH',
-    replace: 'closes && sandbox !== -1 ? tx.run(CLOSE_MONTH',
+    find: 'if (closes && sandbox === null) {',
+    replace: 'if (closes && sandbox !== -1) {',
   },
   {
     name: 'cell-spent-twice',

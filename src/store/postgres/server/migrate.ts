@@ -5,7 +5,7 @@ import type { Frozen } from '../../../core/frozen.ts'
 import type { Instant } from '../../../core/time.ts'
 import { readMigrations } from '../../../resources.ts'
 import { type FrozenRow, frozenOf, movedBeforeMigration, SELECT_FROZEN, SELECT_SEALED } from '../../frozen.ts'
-import { type Applied, isPending, type MigrationState, statesOf } from '../../migrations.ts'
+import { type Applied, appliedIn, isPending, type MigrationState, statesOf } from '../../migrations.ts'
 import { commitAlone } from './commit.ts'
 import { LOCK } from './locks.ts'
 import { SERVER_MS_SQL } from './pipeline.ts'
@@ -107,11 +107,5 @@ const MIGRATIONS_TABLE = `create table if not exists migrations
 
 async function readApplied(client: Asked): Promise<Map<string, Applied>> {
   if (await isEmpty(client)) return new Map()
-  const { rows } = await client.query('select name, sha256, applied_at from migrations order by name')
-  return new Map(
-    (rows as { name: string; sha256: string; applied_at: bigint }[]).map((row) => [
-      row.name,
-      { sha256: row.sha256, appliedAt: Number(row.applied_at) as Instant },
-    ]),
-  )
+  return appliedIn((await client.query('select name, sha256, applied_at from migrations')).rows)
 }

@@ -83,8 +83,6 @@ export function valuesOf({ text, params: names, sets }: Statement, given: Params
 const numbers = (values: readonly unknown[]): string =>
   `{${values.map((value) => value ?? 'null').join(',')}}`
 
-// The transaction itself.
-
 /** The statements of a transaction, which run in the order in which they are sent. */
 export type Tx = {
   all<Row>(query: Query<Row>, params?: Params): Promise<Row[]>

@@ -232,8 +232,6 @@ export function createPlaces({ max, stillMaxMs, refusal }: PlaceOptions): Places
   }
 }
 
-// Whether a server keeps its clients waiting for a standby, in words.
-
 /** A standby that is there answers within milliseconds. */
 const HELD_BACK = `select current_setting('synchronous_standby_names') as names from pg_stat_activity
   where usename = current_user and datname = current_database() and wait_event = 'SyncRep'

@@ -7,8 +7,6 @@ import { Problem, reasonInWords } from '../../../core/problem.ts'
 import { type AddressValues, addressValues, isPort, PORT_MAX, shownAddress } from '../../address.ts'
 import { Silence } from './failures.ts'
 
-// Time limits at a server.
-
 /** How long a statement waits for a lock, or for its own end, before the server cancels it: as long as on a file. */
 export const LOCK_WAIT_MAX_MS = 15_000
 const STATEMENT_MAX_MS = 60_000

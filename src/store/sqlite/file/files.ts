@@ -98,11 +98,6 @@ export function identityOf(file: string): string | null {
   }
 }
 
-export function isSameFile(a: string, b: string): boolean {
-  const identity = identityOf(a)
-  return identity !== null && identity === identityOf(b)
-}
-
 type Owner = { uid: number; gid: number }
 
 /**
@@ -138,9 +133,10 @@ export function openOrCreate(file: string, flags: number): number {
 
 /** Throws a usage Problem for an output that is the database, its log or one of its locks, forced or not. */
 export function refuseDatabaseFile(output: string, database: string): void {
+  const identity = identityOf(output)
   for (const suffix of ['', OWNER_SUFFIX, ERASURES_SUFFIX, ...Object.values(LOCK_SUFFIX), ...BESIDE]) {
     const own = realName(database) + suffix
-    if (resolve(output) !== resolve(own) && !isSameFile(output, own)) continue
+    if (resolve(output) !== resolve(own) && (identity === null || identity !== identityOf(own))) continue
     throw new Problem('usage', `${output} belongs to the database itself: give another name.`)
   }
 }
@@ -198,8 +194,6 @@ const goneFrom = (name: string): Problem =>
       'see "When the database is gone" in `tranche docs reference` before you stop this process.',
   )
 
-// Places for a database: a disk of this machine.
-
 /** File systems whose locks and shared memory do not reach across machines (statfs magic numbers of Linux). */
 const NETWORK = new Map([
   [0x6969, 'NFS'],
@@ -238,8 +232,6 @@ function fileSystemType(folder: string): number {
     return 0
   }
 }
-
-// When a disk counts as full, and how much of it is free.
 
 /** With less, some writes succeed and others do not. */
 const ROOM_MIN_BYTES = 1_048_576
