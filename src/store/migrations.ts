@@ -39,10 +39,7 @@ const LOOK_MS = 100
 type SchemaWatch = {
   /** Whether a read must look again. */
   isDue: () => boolean
-  /**
-   * Gets the last recorded migration. Throws schema_newer when this program does not know it: another process was
-   * upgraded after this one started.
-   */
+  /** Gets the last recorded migration. Throws schema_newer for one that this program does not know. */
   found: (last: string | null) => void
 }
 
@@ -60,9 +57,7 @@ export function createSchemaWatch(known: readonly { name: string }[]): SchemaWat
   }
 }
 
-/**
- * Whether an error means that the schema is newer, or is not the one that was opened, so that nothing may be written.
- */
+/** Whether the schema is newer, or not the one that was opened, so that nothing may be written. */
 export const isOtherSchema = (error: unknown): boolean =>
   error instanceof Problem && ['schema_newer', 'database_gone'].includes(error.code)
 

@@ -52,10 +52,7 @@ export type SinceCopy = {
   unread: string[]
 }
 
-/**
- * Asks the copy, with the replaced database under the name `old`. Returns as many rows as could be read, and why not
- * all.
- */
+/** Asks the copy, with the replaced database as `old`. Returns the rows that could be read, and why not all. */
 export type AskBoth = (sql: string) => Promise<{ rows: Record<string, unknown>[]; failure: string | null }>
 
 // The two are of one lineage, but are matched by the names that partners know: those never change.
@@ -177,10 +174,7 @@ export type Mended = {
   kept: ReadonlySet<string>
 }
 
-/**
- * Writes the entry of the restore, and then does what comes of it, each with an entry of its own. Safe to repeat: what
- * has stopped already stays as it is.
- */
+/** Writes the entry of the restore, then does what comes of it, each with its entry. Safe to repeat. */
 export async function mend(
   store: Store,
   sinceCopy: SinceCopy | null,

@@ -54,10 +54,7 @@ export function query<Value>(text: Text, read?: (row: never) => Value): Query<Va
 export const readBy = <Row>({ read }: Query<Row>, rows: readonly unknown[]): Row[] =>
   read ? rows.map((row) => read(row as never)) : (rows as Row[])
 
-/**
- * How many rows are read without a break: a few milliseconds on a file, where a reader blocks all others in its
- * process.
- */
+/** Rows read without a break: a few milliseconds on a file, where a reader blocks all others in its process. */
 export const PAGE_ROWS = 5_000
 
 /** A pause in which other requests get their turn. */

@@ -22,9 +22,7 @@ export type ColumnKind = Kinds[string]
 export type Column<Row = unknown, Value = unknown, IsMade extends boolean = boolean> = {
   readonly kind: ColumnKind
   readonly isNullable: boolean
-  /**
-   * Whether an insert leaves the column to the database: it has a default, may be null, or is numbered by the database.
-   */
+  /** Whether an insert leaves the column to the database: it has a default, may be null, or is numbered. */
   readonly isMade: IsMade
   /** Whether it contains personal data, which is erased with its user. */
   readonly isPersonal: boolean
@@ -83,10 +81,7 @@ const REPORTED = {
 } satisfies Record<ReportColumn, Column>
 export const REPORTED_COLUMNS = Object.keys(REPORTED) as (keyof typeof REPORTED)[]
 
-/**
- * All tables of a database copy, the same in both stores: a row comes after those it refers to. Rows that a store
- * derives from them are computed again in the copy.
- */
+/** In the order of a copy, the same in both stores: a row comes after those it refers to. Derived rows are left out. */
 const tables = {
   partners: table('partner_slug', {
     partner_slug: text(),

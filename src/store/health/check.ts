@@ -123,10 +123,7 @@ export type OwnFaults = {
   unreadable: (kind: string, error: Problem) => string
 }
 
-/**
- * Each look has a snapshot of its own: one for the whole check would hold back vacuum on a server and checkpoints on a
- * file.
- */
+/** Each look has a snapshot of its own: one for all would hold back vacuum on a server, checkpoints on a file. */
 export function faultsOf(base: Base, specific: OwnFaults): CheckStore['findFaults'] {
   const all = <Row>(statement: Query<Row>, params = {}): Promise<Row[]> =>
     base.look((tx) => tx.all(statement, params), { reads: 'whole' })
@@ -264,10 +261,7 @@ const IS_TEST = `d.tenant_id in (select tenant_id from tenants where environment
 /** The time of purchase, as far as it is known: an operator's booking makes the execution later. */
 const BOUGHT_AT = `case when e.trigger_kind = '${RECORDED}'
   then coalesce(d.executed_at, d.received_at, e.created_at) else e.created_at end`
-/**
- * The price at which the execution fired. One that fired by the clock may have none, and a booked one has none: then
- * the last price stored before it counts.
- */
+/** The price at which the execution fired; for one without, by the clock or booked, the last one stored before it. */
 const MARKET = `coalesce(e.price, (
   select p.price from prices p where p.at between ${BOUGHT_AT} - ${MARKET_PRICE_MS} and ${BOUGHT_AT}
   order by p.at desc limit 1))`

@@ -159,8 +159,7 @@ export const earlyFillsReader =
   (environment: Environment, now: Instant): Promise<EarlyFill[]> =>
     base.look((tx) => tx.all(EARLY, { environment, since: now - EARLY_FILL_DAYS * DAY_MS }))
 
-// The vitals of each partner's live environment, read in a few steps along indexes, however many plans and orders there
-// are.
+// The vitals of each partner's live environment, read in a few steps along indexes, however much there is.
 
 /** Partners read without a break: a few milliseconds. */
 const PAGE_PARTNERS = 500
@@ -199,8 +198,7 @@ export type PartnerSql = {
 const STUCK = `from executions e where e.tenant_id = t.tenant_id and ${IS_STUCK}`
 const NEWEST = `select usd_amount from trades d where d.tenant_id = t.tenant_id
   order by d.recorded_at desc, d.execution_id desc limit ${FAILED_ORDERS_MIN}`
-// Backwards along the index, past reports that an operator recorded or accepted, which are no sign of life of the
-// partner.
+// Backwards along the index, past reports that an operator recorded or accepted: no sign of life of the partner.
 const CONFIRMED = `select d.recorded_at from trades d
   where d.tenant_id = t.tenant_id
     and (select e.trigger_kind from executions e where e.execution_id = d.execution_id) <> '${RECORDED}'
@@ -210,10 +208,7 @@ const CONFIRMED = `select d.recorded_at from trades d
         and l.partner_order_id = d.partner_order_id and l.received_at = d.received_at))
   order by d.recorded_at desc, d.execution_id desc limit 1`
 
-/**
- * A page of partners. `orders` is SQL for the sums `filled` and `failed` of a tenant `t` after `:hour`, and for the
- * further tables that they need.
- */
+/** A page of partners. `orders` is SQL for a tenant's sums `filled` and `failed` after `:hour`, and their tables. */
 export const partnersPage = (orders: { filled: string; failed: string; from?: string }): Query<PartnerRow> =>
   query(
     `select t.*, r.status, r.held, q.polled_at, w.status as webhook_status,
@@ -227,10 +222,7 @@ export const partnersPage = (orders: { filled: string; failed: string; from?: st
      where t.tenant_id > :after and t.environment = 'live' order by t.tenant_id limit :limit`,
   )
 
-/**
- * Few, since each waits for an operator. In a test environment, which nobody looks after, there may be any number.
- * `executions` is that table, with a store's own additions.
- */
+/** Few rows, since each waits for an operator. `executions` is that table, with a store's own additions. */
 export const lateFills = (executions: string) =>
   query(
     `select t.tenant_id, t.partner_slug, t.environment, cast(sum(x.n) as bigint) as kept, min(x.since) as oldest_at,
@@ -350,10 +342,7 @@ type UnspentRow = TenantRow & {
   partner_plan_id: string
 }
 
-/**
- * Whether a window `w` ran its course, at `:since` or later, and left money unspent. Phrased exactly like the condition
- * of an index.
- */
+/** Whether a window `w` ended, at `:since` or later, with money left. Phrased exactly like an index's condition. */
 const ENDED_UNSPENT = `w.close_reason = 'ended' and w.released > 0 and w.closed_at >= :since`
 
 const NEWEST_PLAN = query<{ newest: bigint | null }>('select max(plan_id) as newest from plans')

@@ -383,9 +383,7 @@ export function keptParams(
   } satisfies NewRow<'late_reports'>
 }
 
-/**
- * Whether a late fill is still what the partner reported. Rows from before these digests have only their fingerprint.
- */
+/** Whether a late fill is what the partner reported. Rows from before these digests have only a fingerprint. */
 export function isAsReported(row: LateFillRow): boolean {
   const { reason, receivedAt } = lateFillOf(row)
   const report = reportOf(row)

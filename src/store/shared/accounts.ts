@@ -101,10 +101,7 @@ export function createPartnerStore({ look, write }: Base, following: Following):
         return partner
       }),
 
-    /**
-     * Alone in the partner's tenants: every write that depends on its status, hold or minimum has either committed by
-     * then, or waits.
-     */
+    /** Alone in its tenants: a write that depends on its status, hold or minimum has committed by then, or waits. */
     async changePartner(slug, decide, entry) {
       const tenants = await look((tx) => tx.all(TENANTS_OF, { slug }))
       if (tenants.length === 0) throw notFound('partner', slug)
@@ -205,9 +202,7 @@ export function createKeyStore(base: Base, { keysAtOnce }: { keysAtOnce: boolean
         return added
       }, ofTenant(key.tenant)),
 
-    /**
-     * Alone in the key's tenant: every write by that key has either committed by then, or sees that the key has ended.
-     */
+    /** Alone in the key's tenant: every write by that key has committed by then, or sees that it has ended. */
     async changeKey(keyId, decide, entry) {
       const of = { key_id: keyId }
       const found = await look((tx) => tx.get(KEY, of))

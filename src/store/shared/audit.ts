@@ -49,8 +49,7 @@ export const createAuditStore = ({ look, write }: Base): AuditStore => ({
     look((tx) => tx.all(LIST, { ...filter, after: after ?? 0, limit })),
 })
 
-// Results of jobs: one row for each, replaced every time, so that `status` and the metrics can show the findings of a
-// job that nobody watched.
+// Results of jobs: one row for each, replaced every time, to show the findings of a job that nobody watched.
 
 const PUT_RESULT = query(
   `${insertInto('last_results')} on conflict (job, host) do update set

@@ -141,8 +141,7 @@ export const createTradeStore = (base: Base): TradeStore => ({
     const own = { execution_id: executionId }
     chosen(ids, await base.look((tx) => tx.all(LATE_FILLS_OF, own)))
     return writeRecord(base, executionId, {
-      // Orders are compared across trades and adjustments, which no index can do, so no other write may add one
-      // meanwhile.
+      // Orders are compared across trades and adjustments, which no index can do: no other write may add one.
       alone: true,
       *work(tx, { execution, adjustments }, times) {
         const { tenant } = execution
@@ -272,9 +271,7 @@ export function createListings({ read, write }: Base, { earliest, isSettled }: O
     return { executions: yield* tx.all(OF_TENANT_PAGE, asked), now }
   }
 
-  /**
-   * A cursor after which the executions created since then follow; null when there are none. Earlier ones are not read.
-   */
+  /** A cursor after which the executions since then follow; null for none. Earlier ones are not read. */
   function* begin(tx: Tx, params: { since: Instant | null }): Steps<string | null> {
     if (params.since === null) return ''
     return (yield* tx.get(earliest, params))?.first?.slice(0, -1) ?? null
@@ -345,10 +342,7 @@ type Lever<T> = {
   work: (tx: WriteTx, record: ExecutionRecord, times: Times) => Step<T>
 }
 
-/**
- * An operator's write on one execution: its tenant is looked up first, and everything is read again behind the locks.
- * Throws execution_not_found.
- */
+/** Looks up the execution's tenant, and reads everything again behind the locks. Throws execution_not_found. */
 async function writeRecord<T>(
   { look, write }: Base,
   executionId: string,
@@ -433,10 +427,7 @@ export const accept = (tx: Tx, { reportId }: LateFill, decided: Decided): Step<u
 const decideLate = (tx: Tx, reportId: number, decided: Decided): Step<unknown> =>
   tx.run(DECIDE, { report_id: reportId, ...decided })
 
-/**
- * Marks all late fills of an execution, kept or only counted, as decided by an operator. Returns whether there were
- * any.
- */
+/** Decides all late fills of an execution, kept or only counted. Returns whether any were only counted. */
 function* decideAll(tx: Tx, executionId: string, decided: Decided): Steps<{ counted: boolean }> {
   const own = { execution_id: executionId }
   const [, cleared] = yield* tx.together(tx.run(DECIDE_ALL, { ...own, ...decided }), tx.run(COUNT_NONE, own))

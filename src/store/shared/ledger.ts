@@ -110,10 +110,7 @@ export type Closing = { reason: CloseReason; now: Instant }
 export const closeCurrent = (tx: Tx, planId: number, closing: Closing): Step<unknown> =>
   tx.together(closeWindow(tx, planId, closing), tx.run(DROP_SCHEDULE, { plan_id: planId }))
 
-/**
- * Closes the current window and opens another. The schedule's row is updated in place, never deleted and inserted: a
- * transaction that waits for the row then gets the new version.
- */
+/** The schedule's row is updated in place: a transaction that waits for the row then gets its new version. */
 export function* replaceCurrent(tx: Tx, closing: Closing, next: NewWindow): Steps<Schedule> {
   yield* closeWindow(tx, next.planId, closing)
   return yield* openWindow(tx, next)

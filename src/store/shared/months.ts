@@ -312,10 +312,7 @@ async function* slicesOf(base: Base, { tenant, start, end }: Slice, call: Scope)
 // The closing of a month, and the bound below which nothing is dated any more, behind the gate of months on a server
 // (../postgres/server/month-gate.ts), alone.
 
-/**
- * Closing a later month waited for the last write that could be dated before its end, so earlier months are final as
- * well.
- */
+/** Also once a later month is closed: that waited for the last write that could be dated before its end. */
 export const IS_CLOSED = query('select 1 from closed_months where month >= :month limit 1', () => true)
 /** When the first partner was added: nothing before that could be billed. */
 const FIRST_PARTNER = query('select min(created_at) as at from partners', atOrNull)
@@ -331,10 +328,7 @@ const REPORT_SANDBOX_UNTIL = query<never>(
   'update sandboxes set reported_until = :at where tenant_id = :tenant and reported_until < :at',
 )
 
-/**
- * The newest in order, not the latest in time: a pass dated by a clock that was ahead no longer counts once another
- * pass has come.
- */
+/** The newest in order, not in time: a pass dated by a clock that was ahead counts until the next one. */
 export const NEWEST_FINISHED_PASS = query(
   'select at from ticks where finished_at is not null order by tick_id desc limit 1',
   atOf,
@@ -471,15 +465,11 @@ function report(tx: Tx, at: Instant | null, sandbox: number | null): Step<unknow
   return tx.run(REPORT_UNTIL, { at })
 }
 
-// Confirms that a month is over: how far time has come according to the records, whatever the clock shows. A billing
-// report alone closes no month.
+// Confirms that a month is over: how far time has come by the records. A billing report alone closes no month.
 
 const NEVER = 0 as Instant
 
-/**
- * The instant of the newest pass, trade, adjustment or change by an operator, in the time of a sandbox or the real one;
- * nothing counts while the clock is in doubt.
- */
+/** The newest pass, change, trade or adjustment, in a sandbox's time or the real one; never while that is in doubt. */
 function* reached(tx: Tx, sandbox: number | null): Steps<Instant> {
   const [dispute, pass = NEVER, change = NEVER] = yield* tx.together(
     standingDispute(tx),

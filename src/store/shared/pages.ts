@@ -167,8 +167,7 @@ function duePlanOf(row: PlanRow, owner: Owner): DuePlan {
   }
 }
 
-// Windows that are over are closed and their successors opened, many in a few statements: thousands end at the same
-// midnight.
+// Windows that are over are closed and others opened, many in a few statements: thousands end at the same midnight.
 
 /** The window that follows one that is over, and its schedule, which is not written yet. */
 type Rolled = { window: Window; schedule: Schedule }

@@ -211,10 +211,7 @@ const SETTLED = query(
        and usd_amount = :usd_amount and btc_amount = :btc_amount) x`,
   countOf,
 )
-/**
- * Whether another tenant reported it first. Nobody can tell whose it is: a partner that confirms with the key of the
- * wrong environment, and then with the right one, looks like this.
- */
+/** Whether another tenant reported it first, as with the wrong environment's key: nobody can tell whose it is. */
 const CLAIMED = query(
   'select count(*) as n from late_reports where execution_id = :execution_id and tenant_id <> :tenant',
   countOf,

@@ -187,10 +187,7 @@ export function createSandboxStore({ look, read, write }: Base, specific: OwnSan
   }
 }
 
-/**
- * Gives the tenant a clock of its own. The table refuses that for a live tenant, and so does this function, with a
- * message.
- */
+/** Gives the tenant a clock of its own. The table refuses that for a live tenant too, without words for it. */
 function* open(tx: Tx, tenant: Tenant, real: Instant): Steps<Sandbox> {
   refuseLive(tenant)
   const of = { tenant: tenant.tenantId }
@@ -227,10 +224,7 @@ function* noteWork(tx: Tx, entry: AuditEntry, real: Instant): Steps<number> {
 // The plans of a sandbox that a pass must look at. Their instants are in their tenant's time, so no range along an
 // index finds them all: they are checked one by one, which takes a third of a microsecond each.
 
-/**
- * Whether a pass must look at a schedule `s` at `now` (an SQL expression), when the price is `:price` or unknown and
- * the failsafe begins `:lead` before a window's end.
- */
+/** Whether a pass must look at a schedule `s` at `now` (SQL), at `:price` or none, `:lead` before a window's end. */
 const isDueAt = (now: string): string =>
   `s.awake = 1 and (s.next_run_at <= ${now}
      or (s.fireable >= s.floor and s.window_start <= ${now} and s.window_end <= ${now} + :lead)
@@ -333,10 +327,7 @@ const KEEP_USED_STARTS = [
      and window_start <= (select used_until from sandboxes where tenant_id = :tenant)`,
 ].map((statement) => query(statement))
 
-/**
- * Runs in a transaction that has the tenant to itself. Records that are otherwise kept forever can be deleted while the
- * tenant is marked. No purchase in it is dated later than `real`.
- */
+/** Alone in the tenant. While it is marked, records kept forever can be deleted. No purchase is later than `real`. */
 function* wipe(
   tx: Tx,
   whose: Tenant,

@@ -301,10 +301,7 @@ const COUNTS = query<StopRow>('select * from stops where user_id = :user_id')
 /** The users whose plans are still being stopped. */
 export const USERS_STOPPING = query(`select user_id from stops where ${UNDER_WAY}`, userIdOf)
 
-/**
- * In the transaction that disables a user and has locked its row. Returns null when there is more to do, which
- * `finishStop` does.
- */
+/** In the transaction that disables a user and has locked its row. Null when `finishStop` has more to do. */
 function* beginStop(tx: Tx, { tenantId }: Tenant, userId: bigint, now: Instant): Steps<StopCounts | null> {
   const { last, plansPaused, executionsCancelled } = yield* stopPage(tx, userId, 0, now)
   if (last === null) return { plansPaused, executionsCancelled }
@@ -319,10 +316,7 @@ function* beginStop(tx: Tx, { tenantId }: Tenant, userId: bigint, now: Instant):
   return null
 }
 
-/**
- * The most plans that one transaction stops: on SQLite some ten milliseconds of work; on PostgreSQL, their rows stay
- * locked meanwhile.
- */
+/** Plans that one transaction stops: ten milliseconds of work on SQLite, locked for as long on PostgreSQL. */
 const PLANS_PER_PAGE = 250
 
 /** Stops the plans that follow `after`. `last` is null when there are no more. */
@@ -367,10 +361,7 @@ export function* isAnyStopping(tx: Tx, { tenantId }: Tenant): Steps<boolean> {
   return (yield* tx.get(OF_TENANT, { tenant: tenantId })) !== undefined
 }
 
-/**
- * Stops the rest of a user's plans, and returns the counts of the whole stop. The key of the requesting call was
- * checked before.
- */
+/** Stops the rest of a user's plans, and returns the counts of the whole stop. The key was checked before. */
 async function finishStop({ look, write }: Base, tenant: Tenant, userId: bigint): Promise<StopCounts> {
   const call = callOf({ tenantId: tenant.tenantId })
   while (await write((tx) => goOn(tx, tenant, userId), call));

@@ -36,9 +36,7 @@ export const leastInstructionOf = (minTranche: string, budget: string): string =
 // The plans that the scheduler may fire at all. On PostgreSQL a page of a pass also reads the partner itself, because
 // its schedules are updated later (../shared/pages.ts).
 
-/**
- * 1 when the scheduler may fire a plan `p` of a partner `r`: both active, its smart timing on, the partner not held.
- */
+/** 1 when the scheduler may fire a plan `p` of a partner `r`: both active, smart timing on, not held. */
 export const IS_AWAKE = `case when p.status = 'active' and p.smart_timing_enabled = 1 and r.status = 'active'
     and r.held = 0 then 1 else 0 end`
 

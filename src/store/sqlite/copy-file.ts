@@ -285,10 +285,7 @@ export async function unseal(
   }
 }
 
-/**
- * Copies a database in use to `copy` while others go on reading and writing. Throws file_exists, database_not_found,
- * bad_file.
- */
+/** Copies a database while others use it. Throws file_exists, database_not_found, bad_file. */
 export async function backUp(file: string, copy: string, { replace }: { replace: boolean }): Promise<void> {
   refuseUnreachable(file)
   if (!existsSync(file)) throw notThere(file)

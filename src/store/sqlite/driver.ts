@@ -77,10 +77,7 @@ export function stepsOn(db: Database): <T>(work: (tx: Tx) => Step<T>) => T {
 /** A write of this store alone, as a step of a shared transaction. */
 export const byHand = <T>(work: () => T): Step<T> => always(() => answering(work))
 
-/**
- * Runs without a turn of the event loop in between, so that no other request's statement runs while foreign keys are
- * off: no transaction can turn them off for itself.
- */
+/** Without a turn of the event loop, so that no other statement runs while foreign keys are off for the connection. */
 const aloneWithoutKeys =
   ({ db, lookAtName, mayWrite }: Connection) =>
   <T>(work: () => T): Promise<T> => {

@@ -41,15 +41,9 @@ export type Connection = {
   look<T>(work: (tx: Tx) => Promise<T>, scope?: Scope): Promise<T>
   /** Runs `work` on one consistent snapshot. */
   read<T>(work: (tx: Tx) => Promise<T>, scope?: Scope): Promise<T>
-  /**
-   * Runs `work` in a transaction behind the gate of months (month-gate.ts) and resolves once it is committed; a throw
-   * undoes it. `work` may run more than once: the last run counts.
-   */
+  /** Resolves once `work`, behind the gate of months, is committed; a throw undoes it. It may run more than once. */
   write<T>(work: (tx: WriteTx) => Promise<T>, scope?: Scope): Promise<T>
-  /**
-   * `write` for a probe, whose success says nothing about larger writes. Throws the error of a recent write that failed
-   * on a full disk.
-   */
+  /** `write` for a probe, which also throws the error of a recent write that failed on a full disk. */
   probe(work: (tx: WriteTx) => Promise<void>): Promise<void>
   /** For locks that a session holds longer than a transaction. */
   session(): Promise<Session>

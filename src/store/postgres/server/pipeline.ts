@@ -54,10 +54,7 @@ function worded(name: string, written: Query<unknown>['text']): Statement {
   return { name, text, params, sets }
 }
 
-/**
- * PostgreSQL's text cannot hold a NUL, but a look-up may contain one, in a path for example. It becomes another control
- * character, which no id has either, so nothing is found.
- */
+/** PostgreSQL's text holds no NUL. In a look-up it becomes another control character, which no id has either. */
 const known = (value: unknown): unknown =>
   typeof value === 'string'
     ? value.replaceAll('\0', '\u0001')

@@ -34,10 +34,7 @@ const OWNER_SUFFIX = '-owner'
 /** The remembered erasures: a replaced database leaves them to the next one. */
 const ERASURES_SUFFIX = '.erasures'
 
-/**
- * The name of the file itself, after all links: SQLite puts its log beside it, as we do our locks, and a link must not
- * be replaced.
- */
+/** The name after all links: SQLite's log and our locks are beside the file itself, and no link must be replaced. */
 export function realName(file: string, links = 0): string {
   if (file === ':memory:') return file
   if (existsSync(file)) return realpathSync(file)
@@ -100,10 +97,7 @@ export function identityOf(file: string): string | null {
 
 type Owner = { uid: number; gid: number }
 
-/**
- * Gives a plain file to `owner`, with the mode if one is given. Throws when this user may not change the owner; nothing
- * is changed through a link.
- */
+/** Gives a plain file, never through a link, to `owner`, and sets its mode if one is given. Throws if it may not. */
 export const handOver = (file: string, owner: Owner, mode?: number): void =>
   withPlain(file, (descriptor) => {
     give(descriptor, owner)
@@ -141,8 +135,7 @@ export function refuseDatabaseFile(output: string, database: string): void {
   }
 }
 
-// Whether the open files still have their names: a database that was removed or replaced takes every write and loses
-// it.
+// Whether the open files still have their names: one that was removed or replaced takes every write and loses it.
 
 /** How long a read trusts the last look: a read loses nothing, so it need not look itself. */
 const LOOK_MS = 100
@@ -210,9 +203,7 @@ const NETWORK = new Map([
   [0x786f4256, 'a VirtualBox shared folder'],
 ])
 
-/**
- * Throws a usage Problem for a file on a network file system: two machines would write to it at once and lose money.
- */
+/** Throws usage for a file on a network file system: two machines would write to it at once and lose money. */
 export function refuseNetworkFile(file: string, typeOf: (folder: string) => number = fileSystemType): void {
   if (file === ':memory:') return
   // Through a link, it is the file at its end that counts.

@@ -45,10 +45,7 @@ export function frozenIn(db: Database): Frozen | null {
 export const migrationStates = (db: Database): MigrationState[] =>
   statesOf(readMigrations('sqlite'), readApplied(db))
 
-/**
- * The differences between a database's schema and that of its recorded migrations. It reads only the table of
- * migrations.
- */
+/** How a schema differs from that of its recorded migrations. Reads only the table of migrations. */
 export function schemaDifferences(db: Database): SchemaDifferences {
   const expected = openFile(':memory:')
   try {
