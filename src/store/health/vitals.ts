@@ -191,7 +191,7 @@ type LateRow = TenantRow & {
 
 /** The SQL that each store has of its own. */
 export type PartnerSql = {
-  page: Query<PartnerRow>
+  page: ReturnType<typeof partnersPage>
   lateFills: ReturnType<typeof lateFills>
 }
 
@@ -209,7 +209,7 @@ const CONFIRMED = `select d.recorded_at from trades d
   order by d.recorded_at desc, d.execution_id desc limit 1`
 
 /** A page of partners. `orders` is SQL for a tenant's sums `filled` and `failed` after `:hour`, and their tables. */
-export const partnersPage = (orders: { filled: string; failed: string; from?: string }): Query<PartnerRow> =>
+export const partnersPage = (orders: { filled: string; failed: string; from?: string }) =>
   query(
     `select t.*, r.status, r.held, q.polled_at, w.status as webhook_status,
        w.consecutive_failures as failures, w.last_failure_reason, w.last_delivered_at,
@@ -220,6 +220,7 @@ export const partnersPage = (orders: { filled: string; failed: string; from?: st
      from tenants t join partners r on r.partner_slug = t.partner_slug left join polls q on q.tenant_id = t.tenant_id
        left join webhooks w on w.tenant_id = t.tenant_id ${orders.from ?? ''}
      where t.tenant_id > :after and t.environment = 'live' order by t.tenant_id limit :limit`,
+    partnerOf,
   )
 
 /** Few rows, since each waits for an operator. `executions` is that table, with a store's own additions. */
@@ -270,27 +271,27 @@ function partnersReader(
   }
 
   return async (now, stock) => {
-    const open = openOf(await base.look((tx) => tx.all(OPEN_BY_TENANT, { now })))
+    const open = new Map(await base.look((tx) => tx.all(OPEN_BY_TENANT, { now })))
     const waiting = await base.look((tx) => tx.all(own.lateFills, { environment: 'live' }))
     const late = new Map(waiting.map(({ tenant, lateFills }) => [tenant.tenantId, lateFills]))
     const partners: PartnerVitals[] = []
     // As many hours as there are in the time looked at, including the current one.
     const hour = Math.floor((now - ORDERS_SEEN_MS) / HOUR_MS)
     for (let after = -1; ; ) {
-      const rows = await base.look((tx) => tx.all(own.page, { after, hour, limit: PAGE_PARTNERS }))
-      for (const row of rows) {
-        const tenantId = Number(row.tenant_id)
+      const page = await base.look((tx) => tx.all(own.page, { after, hour, limit: PAGE_PARTNERS }))
+      for (const partner of page) {
+        const { tenantId } = partner.tenant
         const { due = 0, oldestDueAt = null } = open.get(tenantId) ?? {}
         partners.push({
-          ...partnerOf(row),
+          ...partner,
           due,
           oldestDueAt,
           plansSince: stock.plansSince.get(tenantId) ?? null,
           lateFills: late.get(tenantId) ?? null,
         })
       }
-      const last = partners.at(-1)
-      if (rows.length < PAGE_PARTNERS || last === undefined) break
+      const last = page.at(-1)
+      if (page.length < PAGE_PARTNERS || last === undefined) break
       after = last.tenant.tenantId
       await breathe()
     }
@@ -476,29 +477,29 @@ type OpenRow = {
 
 const IS_DUE = unleasedAt(OWN_NOW)
 /** The open and due executions of every tenant at `:now`, along the index of open ones. */
-const OPEN_BY_TENANT = query<OpenRow>(
+const OPEN_BY_TENANT = query(
   `select e.tenant_id, t.environment, count(*) as open, count(*) filter (where ${IS_DUE}) as due,
      min(e.created_at) filter (where ${IS_DUE}) as oldest_at
    from tenants t cross join executions e left join sandboxes s on s.tenant_id = e.tenant_id
    where e.tenant_id = t.tenant_id and ${IS_OPEN} group by e.tenant_id, t.environment`,
+  ({
+    tenant_id,
+    environment,
+    ...row
+  }: OpenRow): [tenantId: number, Backlog & { environment: Environment }] => [
+    Number(tenant_id),
+    { environment, open: Number(row.open), due: Number(row.due), oldestDueAt: instantOrNull(row.oldest_at) },
+  ],
 )
-
-const openOf = (rows: readonly OpenRow[]): Map<number, Backlog & { environment: Environment }> =>
-  new Map(
-    rows.map(({ tenant_id, environment, open, due, oldest_at }) => [
-      Number(tenant_id),
-      { environment, open: Number(open), due: Number(due), oldestDueAt: instantOrNull(oldest_at) },
-    ]),
-  )
 
 const backlogReader =
   (base: Base): MonitoringStore['readBacklog'] =>
   async (now: Instant) => {
     const none = (): Backlog => ({ open: 0, due: 0, oldestDueAt: null })
     const backlog = { test: none(), live: none() }
-    for (const tenant of openOf(await base.look((tx) => tx.all(OPEN_BY_TENANT, { now }))).values()) {
-      const { open, due, oldestDueAt } = tenant
-      const sum = backlog[tenant.environment]
+    for (const [, tenant] of await base.look((tx) => tx.all(OPEN_BY_TENANT, { now }))) {
+      const { environment, open, due, oldestDueAt } = tenant
+      const sum = backlog[environment]
       sum.open += open
       sum.due += due
       if (oldestDueAt !== null) sum.oldestDueAt = earlier(oldestDueAt, sum.oldestDueAt ?? oldestDueAt)

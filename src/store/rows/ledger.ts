@@ -7,7 +7,6 @@ import {
   isFill,
   type KeptFor,
   type LateFill,
-  type Refused,
   type Report,
   reportFingerprint,
   type Trade,
@@ -360,10 +359,6 @@ export const lateFillOf = (row: LateFillRow): LateFill => ({
   decidedAt: instantOrNull(row.decided_at),
   decisionReason: row.decision_reason,
 })
-
-/** The parameters of a new late fill. */
-export const lateFillParams = ({ execution, report, reason }: Refused, tenantId: number, now: Instant) =>
-  keptParams(tenantId, { executionId: execution.executionId, report, reason }, now)
 
 /** For a report whose execution may be unknown. It is a fill, so it has no failure reason. */
 export function keptParams(

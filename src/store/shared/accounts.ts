@@ -252,10 +252,6 @@ const PUT_WEBHOOK = query(
    on conflict (tenant_id) do update set ${overwritten(columnsToAdd('webhooks', 'tenant_id'))}`,
 )
 
-function* webhookByTenant(tx: Tx, { tenantId }: Tenant): Steps<Webhook | null> {
-  return (yield* tx.get(WEBHOOK, { tenant: tenantId })) ?? null
-}
-
 const INSERT_DELIVERY = query(insertInto('webhook_deliveries'))
 const LAST_DELIVERY = query(
   'select coalesce(max(number), 0) as n from webhook_deliveries where tenant_id = :tenant',
@@ -291,13 +287,15 @@ const putWebhook = (tx: Tx, { tenantId }: Tenant, webhook: Webhook): Step<unknow
   tx.run(PUT_WEBHOOK, webhookParams(tenantId, webhook))
 
 export const createWebhookStore = ({ look, write }: Base): WebhookStore => ({
-  findWebhook: (tenant) => look((tx) => webhookByTenant(tx, tenant), callOf(tenant)),
+  findWebhook: async (tenant) =>
+    (await look((tx) => tx.get(WEBHOOK, { tenant: tenant.tenantId }), callOf(tenant))) ?? null,
 
   changeWebhook: (tenant, decide, entry) =>
     write(function* (tx) {
-      const [, before, { real }] = yield* tx.together(
-        tx.lock(LOCK_WEBHOOK, { tenant: tenant.tenantId }),
-        webhookByTenant(tx, tenant),
+      const of = { tenant: tenant.tenantId }
+      const [, before = null, { real }] = yield* tx.together(
+        tx.lock(LOCK_WEBHOOK, of),
+        tx.get(WEBHOOK, of),
         tx.times,
       )
       const webhook = decide(before, real)
@@ -309,9 +307,9 @@ export const createWebhookStore = ({ look, write }: Base): WebhookStore => ({
     write(function* (tx) {
       const { tenant } = wakeUp
       const of = { tenant: tenant.tenantId }
-      const [, before, last, { real }] = yield* tx.together(
+      const [, before = null, last, { real }] = yield* tx.together(
         tx.lock(LOCK_WEBHOOK, of),
-        webhookByTenant(tx, tenant),
+        tx.get(WEBHOOK, of),
         tx.get(LAST_DELIVERY, of),
         tx.times,
       )
@@ -326,9 +324,10 @@ export const createWebhookStore = ({ look, write }: Base): WebhookStore => ({
 
   readyToTest: (tenant) =>
     write(function* (tx) {
-      const [webhook, tests, { real }] = yield* tx.together(
-        webhookByTenant(tx, tenant),
-        tx.all(TESTS, { tenant: tenant.tenantId, limit: TESTS_PER_MINUTE }),
+      const of = { tenant: tenant.tenantId }
+      const [webhook = null, tests, { real }] = yield* tx.together(
+        tx.get(WEBHOOK, of),
+        tx.all(TESTS, { ...of, limit: TESTS_PER_MINUTE }),
         tx.times,
       )
       return { webhook, tests, now: real }

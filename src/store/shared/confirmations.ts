@@ -4,7 +4,7 @@ import { type ExecutionFacts, RECORDED_SINCE, type Recorded, type Refused } from
 import type { ExecutionId } from '../../core/execution.ts'
 import type { Tenant } from '../../core/partner.ts'
 import type { Instant } from '../../core/time.ts'
-import { executionOf, lateFillOf, lateFillParams, tradeOf, tradeParams, windowOf } from '../rows/ledger.ts'
+import { executionOf, keptParams, lateFillOf, tradeOf, tradeParams, windowOf } from '../rows/ledger.ts'
 import { IN_REAL_TIME, SELECT_EXECUTION } from '../sql/fragments.ts'
 import { atOrNull, query } from '../statement.ts'
 import type { ExecutionStore } from '../store.ts'
@@ -44,9 +44,10 @@ const COUNT = query(
 
 /** Keeps a refused fill as a late fill, or counts it; does nothing if it is kept already. */
 function keep(tx: Tx, { tenantId }: Tenant, refused: Refused, now: Instant): Step<unknown> {
-  const { execution, keeping } = refused
-  if (keeping === 'new') return tx.run(KEEP, lateFillParams(refused, tenantId, now))
-  return keeping === 'counted' ? tx.run(COUNT, { execution_id: execution.executionId }) : NOTHING
+  const { keeping, report, reason } = refused
+  const { executionId } = refused.execution
+  if (keeping === 'new') return tx.run(KEEP, keptParams(tenantId, { executionId, report, reason }, now))
+  return keeping === 'counted' ? tx.run(COUNT, { execution_id: executionId }) : NOTHING
 }
 
 export const WINDOW_OF = query(

@@ -64,10 +64,14 @@ const PLANS = query<PlanRow>(
      order by s.plan_id`,
 )
 /** The partner is read directly, because on a server its schedules are updated later. */
-const TENANTS = query<TenantRow & { min_tranche: bigint }>(
+const TENANTS = query(
   ({ among }) =>
     `select t.*, r.min_tranche from tenants t join partners r on r.partner_slug = t.partner_slug
      where ${among('t.tenant_id', 'tenants')} and r.status = 'active' and r.held = 0`,
+  (row: TenantRow & { min_tranche: bigint }) => ({
+    tenant: tenantOf(row),
+    minTranche: row.min_tranche as Usd,
+  }),
 )
 
 /** An update of many rows, found by the number of their plan or window. */
@@ -117,12 +121,14 @@ export function* runPage(
     tx.all(USERS_STOPPING),
     tx.get(LATEST_EXECUTION),
   )
-  const owners = new Map(active.map((row) => [row.tenant_id, ownerOf(row, timeOf)]))
+  const owners = new Map(
+    active.map((one) => [one.tenant.tenantId, { ...one, now: timeOf(one.tenant.tenantId) }]),
+  )
   // Plans that woke while this waited for the locks are not locked, and are due again.
   const ours = new Set(locked)
   const stopped = new Set(stopping)
   const due = rows.flatMap((row) => {
-    const owner = owners.get(row.tenant_id)
+    const owner = owners.get(Number(row.tenant_id))
     return owner && ours.has(row.plan_id) && !stopped.has(row.user_id) ? [duePlanOf(row, owner)] : []
   })
   const rolled = yield* rollWindows(tx, due, decisions.roll)
@@ -151,10 +157,6 @@ export function* runPage(
 }
 
 type Owner = { tenant: Tenant; minTranche: Usd; now: Instant }
-const ownerOf = (row: TenantRow & { min_tranche: bigint }, timeOf: Times['of']): Owner => {
-  const tenant = tenantOf(row)
-  return { tenant, minTranche: row.min_tranche as Usd, now: timeOf(tenant.tenantId) }
-}
 
 type DuePlan = Owner & { schedule: Schedule; window: Window; terms: Pick<OnGrid, 'frequency' | 'amount'> }
 function duePlanOf(row: PlanRow, owner: Owner): DuePlan {

@@ -20,7 +20,7 @@ import type {
   WakeUpStore,
 } from '../store.ts'
 import { columnsToAdd, insertInto, overwritten } from '../tables.ts'
-import type { Base, Step, Steps, Tx, WriteTx } from '../transaction.ts'
+import type { Base, Steps, Tx, WriteTx } from '../transaction.ts'
 import { runPage } from './pages.ts'
 import { addPrice, newestPrice, volatilityNow } from './prices.ts'
 
@@ -291,7 +291,13 @@ export function createClockStore({ read, write }: Base): ClockStore {
       return write(function* (tx) {
         const [{ real }, , standing] = yield* tx.together(tx.times, tx.lock(LOCK_TABLE), standingDispute(tx))
         const dispute = decide(real, standing)
-        yield* putDispute(tx, dispute)
+        yield* dispute
+          ? tx.run(PUT_DISPUTE, {
+              clock_at: dispute.clockAt,
+              witness_at: dispute.witness.at,
+              source: dispute.witness.source,
+            })
+          : tx.run(CLEAR_DISPUTE)
         return dispute
       })
     },
@@ -303,10 +309,4 @@ export function createClockStore({ read, write }: Base): ClockStore {
 /** The dispute that stands. */
 export function* standingDispute(tx: Tx): Steps<Dispute | null> {
   return (yield* tx.get(STANDING)) ?? null
-}
-
-function putDispute(tx: Tx, dispute: Dispute | null): Step<unknown> {
-  if (dispute === null) return tx.run(CLEAR_DISPUTE)
-  const { source, at } = dispute.witness
-  return tx.run(PUT_DISPUTE, { clock_at: dispute.clockAt, witness_at: at, source })
 }

@@ -11,7 +11,7 @@ import {
 } from '../../core/corrections/purchase.ts'
 import type { ExecutionId } from '../../core/execution.ts'
 import { LEDGER_MAX, type Price } from '../../core/money.ts'
-import type { Tenant } from '../../core/partner.ts'
+import { type Tenant, tenantName } from '../../core/partner.ts'
 import type { Plan } from '../../core/plan.ts'
 import { MARKET_PRICE_MS } from '../../core/price.ts'
 import { notFound, Problem } from '../../core/problem.ts'
@@ -160,7 +160,12 @@ export const createPurchaseStore = (base: Base): PurchaseStore => ({
     return writeForPlan(base, tenant, partnerPlanId, function* (tx, times, now) {
       const own = { execution_id: executionId }
       const whose = yield* tx.all(UNKNOWN_TO, own)
-      if (whose.length !== 1 || whose[0]?.tenantId !== tenant.tenantId) throw severalKnow(executionId)
+      // An execution is of one tenant.
+      if (whose.length !== 1 || whose[0]?.tenantId !== tenant.tenantId)
+        throw new Problem(
+          'late_fill_conflict',
+          `Execution ${executionId} was reported by several partners or environments, or is known by now: dismiss the reports of all but one.`,
+        )
       const late = chosen(ids, yield* tx.all(LATE_FILLS_OF, own))
       yield* refuseDamaged(tx, late)
       const executedAt = earlier(late.report.executedAt ?? late.receivedAt, now)
@@ -177,7 +182,11 @@ export const createPurchaseStore = (base: Base): PurchaseStore => ({
     base.write(
       function* (tx) {
         const [{ real }, unkept] = yield* tx.together(tx.times, tx.get(UNKEPT, { tenant: tenant.tenantId }))
-        if (!unkept) throw nothingCounted(tenant)
+        if (!unkept)
+          throw new Problem(
+            'late_fill_not_found',
+            `No report of ${tenantName(tenant)} was only counted because its execution is not known.`,
+          )
         yield* tx.together(countNoUnknown(tx, tenant), addAudit(tx, entryOf(unkept), real))
         return unkept
       },
@@ -185,13 +194,6 @@ export const createPurchaseStore = (base: Base): PurchaseStore => ({
       { ...ofTenant(tenant), alone: 'tenants' },
     ),
 })
-
-/** An execution is of one tenant. */
-const severalKnow = (executionId: string): Problem =>
-  new Problem(
-    'late_fill_conflict',
-    `Execution ${executionId} was reported by several partners or environments, or is known by now: dismiss the reports of all but one.`,
-  )
 
 // Reports of executions that the ledger does not know.
 
@@ -246,14 +248,8 @@ function* keepUnknown(
   else yield* tx.run(COUNT, { tenant: tenantId })
 }
 
-const nothingCounted = ({ partnerSlug, environment }: Tenant): Problem =>
-  new Problem(
-    'late_fill_not_found',
-    `No report of ${partnerSlug} ${environment} was only counted because its execution is not known.`,
-  )
-
-const planNotFound = ({ partnerSlug, environment }: Tenant, partnerPlanId: string): Problem =>
-  notFound('plan', `${partnerPlanId} of ${partnerSlug} ${environment}`)
+const planNotFound = (tenant: Tenant, partnerPlanId: string): Problem =>
+  notFound('plan', `${partnerPlanId} of ${tenantName(tenant)}`)
 
 function* factsOf(
   tx: WriteTx,

@@ -65,11 +65,6 @@ const FORGET = PERSONAL.map(({ name, columns }) =>
     `update ${name} set ${columns.map((column) => `${column} = null`).join(', ')} where user_id = :user_id`,
   ),
 )
-const forget = (tx: Tx, userId: bigint, dates: { at: Instant; now: Instant }): Step<unknown> =>
-  tx.together(
-    ...FORGET.map((statement) => tx.run(statement, { user_id: userId })),
-    tx.run(ERASE, { user_id: userId, ...dates }),
-  )
 const NEVER = Number.NEGATIVE_INFINITY as Instant
 const latest = (instants: readonly Instant[]): Instant => Math.max(NEVER, ...instants) as Instant
 const USERS_PER_PAGE = 1_000
@@ -186,7 +181,12 @@ function createEraser(
       const now = times.real
       // Each after the one before it, wherever the clock went.
       const at = latest([known?.at ?? now, plus(instantOrNull(row.erased_at) ?? NEVER, 1)])
-      yield* tx.together(forget(tx, row.user_id, { at, now }), addAudit(tx, entry, now))
+      const of = { user_id: row.user_id }
+      yield* tx.together(
+        ...FORGET.map((statement) => tx.run(statement, of)),
+        tx.run(ERASE, { ...of, at, now }),
+        addAudit(tx, entry, now),
+      )
       // Last: a database that refuses the erasure must not have it done by a later restore.
       yield* tx.when(at !== known?.remembered, () =>
         remember(

@@ -37,9 +37,8 @@ export type Connection = {
   pool: Pool
   clock: ServerClock
   schema: SchemaLook
-  /** Runs a single statement, without a transaction around it. */
+  /** As of a `Base`. */
   look<T>(work: (tx: Tx) => Promise<T>, scope?: Scope): Promise<T>
-  /** Runs `work` on one consistent snapshot. */
   read<T>(work: (tx: Tx) => Promise<T>, scope?: Scope): Promise<T>
   /** Resolves once `work`, behind the gate of months, is committed; a throw undoes it. It may run more than once. */
   write<T>(work: (tx: WriteTx) => Promise<T>, scope?: Scope): Promise<T>

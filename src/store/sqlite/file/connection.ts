@@ -24,9 +24,8 @@ export type Connection = {
   clock: () => Instant
   /** The time of a write now. */
   present: () => Instant
-  /** Runs `work`, a single statement, without a transaction around it. */
+  /** As of a `Base`. */
   look<T>(work: () => T): Promise<T>
-  /** Runs `work` on one consistent snapshot. */
   read<T>(work: () => T): Promise<T>
   /** Runs `work` in the turn of a tenant, `lane`, and resolves once it is on disk; a throw undoes `work` alone. */
   write: Write

@@ -227,24 +227,24 @@ function fileSystemType(folder: string): number {
 /** With less, some writes succeed and others do not. */
 const ROOM_MIN_BYTES = 1_048_576
 
-/** Whether there is room for a write beside the file; true where that cannot be determined. */
-export function hasRoom(file: string): boolean {
+/** Null where it cannot be determined. */
+function freeBytes(folder: string): number | null {
   try {
-    const { bavail, bsize } = statfsSync(dirname(resolve(file)))
-    return bavail * bsize >= ROOM_MIN_BYTES
+    const { bavail, bsize } = statfsSync(folder)
+    return bavail * bsize
   } catch {
-    return true
+    return null
   }
 }
 
+/** Whether there is room for a write beside the file, as far as is known. */
+export const hasRoom = (file: string): boolean =>
+  (freeBytes(dirname(resolve(file))) ?? ROOM_MIN_BYTES) >= ROOM_MIN_BYTES
+
 /** In words, in brackets; empty where it cannot be determined. */
 export function freeOn(folder: string): string {
-  try {
-    const { bavail, bsize } = statfsSync(folder)
-    return ` (${Math.floor((bavail * bsize) / 1024)} KiB are free)`
-  } catch {
-    return ''
-  }
+  const bytes = freeBytes(folder)
+  return bytes === null ? '' : ` (${Math.floor(bytes / 1024)} KiB are free)`
 }
 
 // The file beside a database in which erasures are remembered (../../erasures.ts).
