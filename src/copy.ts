@@ -232,10 +232,7 @@ async function closedMonths(side: Rows): Promise<string[]> {
   return months
 }
 
-/**
- * The months whose exports can be compared. The months before the first partner are empty, and older versions closed
- * them on request.
- */
+/** Those with exports: before the first partner there are none, and older versions closed such months on request. */
 export function monthsWithPartners(
   months: readonly string[],
   partners: readonly Pick<Partner, 'createdAt'>[],

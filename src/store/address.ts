@@ -41,10 +41,7 @@ export function shownAddress(db: string): string {
   return joined({ ...parts, password: parts.password && '***', parameters })
 }
 
-/**
- * A password that contains a & continues in what looks like another parameter. So beside a secret, everything but the
- * accepted parameters is hidden.
- */
+/** Beside a secret only accepted parameters are shown: a password with a & goes on in what looks like another one. */
 function withoutSecretsOf(parameters: readonly string[]): string[] {
   if (!parameters.some(isSecret)) return [...parameters]
   return parameters.map((parameter) => {
@@ -76,10 +73,7 @@ export const withoutSecrets = (text: string): string =>
     isServer(address) ? shownAddress(address) : address.replace(/\/\/[^/@]*:.*@/, '//***@'),
   )
 
-/**
- * Throws usage for a text that looks like an address but is not that of a PostgreSQL database, or asks for something
- * unsupported.
- */
+/** Throws usage for what looks like an address and is not one of PostgreSQL, or asks for what is not supported. */
 export function refuseNoAddress(db: string): void {
   if (!isAddressOfAnyKind(db)) {
     refuseFileName(db)
@@ -191,10 +185,7 @@ export const PORT_MAX = 65_535
 export const isPort = (text: string): boolean =>
   /^\d+$/.test(text) && Number(text) >= 1 && Number(text) <= PORT_MAX
 
-/**
- * All but the first and the last encrypt the connection, and check the server's certificate and name; the last only
- * encrypts.
- */
+/** All but the first encrypt; all but the first and the last check the server's certificate and name. */
 const SSL_MODES = ['disable', 'prefer', 'require', 'verify-ca', 'verify-full', 'no-verify']
 
 const FLAW = {

@@ -7,7 +7,6 @@ import { createOpsPageStore, createStatusStore, marksReader, type OpsSql } from 
 import { monitoringReader, type OwnVitals } from './health/vitals.ts'
 import type { CheckStore, MonitoringStore, OpsPageStore } from './monitoring.ts'
 import {
-  createKeyFinder,
   createKeyStore,
   createPartnerStore,
   createTierStore,
@@ -20,7 +19,7 @@ import { createLevers, createListings, createTradeStore, type OwnListings } from
 import { createInvoiceStore } from './shared/invoices.ts'
 import { createMonthStore } from './shared/months.ts'
 import { createClockStore, createPassStore, createWakeUpStore, type OwnPasses } from './shared/passes.ts'
-import { createPlanReader, createPlanWriter, createWindowStore } from './shared/plans.ts'
+import { createPlanStore, createWindowStore } from './shared/plans.ts'
 import { createPollStore, pollNotesOf } from './shared/polls.ts'
 import { createPriceStore, type OwnImports } from './shared/prices.ts'
 import { createPurchaseStore } from './shared/purchases.ts'
@@ -57,13 +56,11 @@ export function assemble(base: Base, specific: Own): Store {
   const polls = pollNotesOf(base)
   return {
     ...createPartnerStore(base, specific.following),
-    ...createKeyStore(base),
-    findKey: createKeyFinder(base, specific),
+    ...createKeyStore(base, specific),
     ...createTierStore(base),
     ...createInvoiceStore(base),
     ...createUserStore(base, specific.erasing),
-    ...createPlanReader(base),
-    ...createPlanWriter(base),
+    ...createPlanStore(base),
     ...createPollStore(base, polls),
     ...createConfirmationStore(base),
     ...createListings(base, specific.listings),

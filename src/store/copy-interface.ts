@@ -32,10 +32,7 @@ export type HeldSource = Rows & {
   playedIn: string[]
   fileHistory(): Promise<FileHistory>
   frozen(): Promise<Frozen | null>
-  /**
-   * Freezes it as it was read, and resolves when that is durable. Only for a source that keeps writers away. Nothing
-   * may be read afterwards.
-   */
+  /** Freezes it as it was read, durably, for a source that keeps writers away. Nothing may be read afterwards. */
   freeze(frozen: Frozen, audit: AuditEntry): Promise<void>
   /** Resolves when its present state is durable: the copy that froze it may not have waited for that. */
   awaitDurable(): Promise<void>
@@ -48,10 +45,7 @@ export type HeldSource = Rows & {
 /** A copy that is a file, opened by the caller: the database's user may lack permission. */
 export type OpenCopy = {
   isSame(file: string): boolean
-  /**
-   * Copies it, with its log if it has one, to an unused name. Returns the names of the files that SQLite will apply.
-   * Throws bad_file for a copy that is written to meanwhile.
-   */
+  /** Copies it with its log to an unused name. Returns the files that SQLite applies. Throws bad_file if it changes. */
   fetchTo(aside: string): string[]
   close(): void
 }
@@ -63,17 +57,11 @@ export type Restoring = {
   /** Null for a copy on a server. */
   open: OpenCopy | null
   audit: AuditEntry
-  /**
-   * Changes to make before it gets its name, beginning with the entry of the restore; `sinceCopy` is what only the
-   * replaced database has, null if there is none.
-   */
+  /** Changes it before it gets its name, with the entry of the restore first. Null where nothing is replaced. */
   mend: (store: Store, sinceCopy: SinceCopy | null, audit: AuditEntry) => Promise<unknown>
 }
 
-/**
- * Why a database is frozen when it gets its name. `earlier` are the names of databases that the replaced one had
- * replaced.
- */
+/** Why a database is frozen when it gets its name. `earlier` are those that the replaced one had replaced. */
 export type FrozenAtBirth = Pick<Frozen, 'kind' | 'by' | 'reason'> & { earlier: readonly string[] }
 
 export const frozenByRestore = ({ copy, audit }: Restoring, earlier: readonly string[]): FrozenAtBirth => ({
@@ -109,10 +97,7 @@ export type NewTarget = Rows & {
   openStore(): Promise<Store>
   /** The data that the replaced database has and this one lacks; null if there is none. */
   readReplaced(): Promise<SinceCopy | null>
-  /**
-   * Freezes the database, then gives it its name. Returns the kept database that had the name before. Throws
-   * database_exists when the name has been taken meanwhile.
-   */
+  /** Freezes it, then gives it its name. Returns what had the name before. Throws database_exists when it is taken. */
   publish(frozen: FrozenAtBirth | null): Promise<{ replaced: string | null; bytes: number | null }>
   /** Removes it, unless it was published. */
   close(): Promise<void>

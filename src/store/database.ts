@@ -67,9 +67,7 @@ export interface Database {
   readonly asFile: AsFile | null
   /** Null for a database that is not frozen, or is missing. */
   frozen(): Promise<Frozen | null>
-  /**
-   * Returns a moved database to use, still frozen; returns its earlier state. Throws usage for one that has not moved.
-   */
+  /** Returns a moved database to use, still frozen, and its earlier state. Throws usage for one that has not moved. */
   unseal(options: { now: Instant; audit: (moved: Frozen) => AuditEntry }): Promise<Frozen>
   /** The erasures remembered beside it (erasures.ts), and more to remember. */
   erasures(): Promise<Erasure[]>
@@ -84,12 +82,10 @@ export interface Database {
   refuseOutput(file: string): void
 }
 
-// Telling the user of a slow command, once, what it is waiting for.
-
 /** Longer than any write takes that does not wait. */
 const LONG_MS = 5_000
 
-/** Runs `work`. If that takes long, reports what the database is waiting for, if anything. */
+/** Runs `work`. If that takes long, tells once what the database is waiting for, if anything. */
 export async function tellingOfWaits<T>(
   { waitsFor }: Pick<Database, 'waitsFor'>,
   tell: (what: string) => void,

@@ -80,10 +80,7 @@ export const createFreezeStore = ({ look, write }: Base): FreezeStore => ({
     }, ALONE),
 })
 
-/**
- * The problem of a database that moved to a copy that then could not get its name. It is frozen first, so that the two
- * never both take writes. `shown` is its name without a password.
- */
+/** Its copy could not get the name. It is frozen first, so that never both take writes. `shown` has no password. */
 export const movedInVain = (error: unknown, shown: string): Problem =>
   new Problem(
     'storage_failed',

@@ -3,11 +3,20 @@
 
 import { Problem } from '../core/problem.ts'
 import { formatInstant, type Instant } from '../core/time.ts'
+import { instant } from './statement.ts'
 
 export type MigrationState = { name: string; sha256: string; appliedAt: Instant | null }
 
 /** The record of a migration in a database. */
 export type Applied = { sha256: string; appliedAt: Instant }
+
+export const appliedIn = (rows: readonly unknown[]): Map<string, Applied> =>
+  new Map(
+    (rows as { name: string; sha256: string; applied_at: bigint }[]).map((row) => [
+      row.name,
+      { sha256: row.sha256, appliedAt: instant(row.applied_at) },
+    ]),
+  )
 
 /** Every migration known to this program, with when it was applied. Throws schema_newer for an unknown one. */
 export function statesOf(
@@ -30,10 +39,7 @@ const LOOK_MS = 100
 type SchemaWatch = {
   /** Whether a read must look again. */
   isDue: () => boolean
-  /**
-   * Gets the last recorded migration. Throws schema_newer when this program does not know it: another process was
-   * upgraded after this one started.
-   */
+  /** Gets the last recorded migration. Throws schema_newer for one that this program does not know. */
   found: (last: string | null) => void
 }
 
@@ -51,9 +57,7 @@ export function createSchemaWatch(known: readonly { name: string }[]): SchemaWat
   }
 }
 
-/**
- * Whether an error means that the schema is newer, or is not the one that was opened, so that nothing may be written.
- */
+/** Whether the schema is newer, or not the one that was opened, so that nothing may be written. */
 export const isOtherSchema = (error: unknown): boolean =>
   error instanceof Problem && ['schema_newer', 'database_gone'].includes(error.code)
 

@@ -29,10 +29,7 @@ export type WebhookCount = {
 export type PassSpan = { passId: number; at: Instant; finishedAt: Instant | null }
 
 export interface MonitoringStore {
-  /**
-   * Writes a row and removes it in the same transaction, and syncs that to disk. Rejects when this fails, and when the
-   * disk was recently full for another write.
-   */
+  /** Syncs a row, written and removed at once, to the disk. Rejects when that fails, or lately did on a full disk. */
   probeWrite(): Promise<void>
   /** The facts that decide whether the scheduler is late. */
   readScheduler(): Promise<SchedulerFacts>
@@ -51,10 +48,7 @@ export interface MonitoringStore {
   /** The facts from which findings follow. */
   readVitals(now: Instant, stock: Stock): Promise<Vitals>
   countWebhooks(): Promise<WebhookCount[]>
-  /**
-   * The size of the write-ahead log beside a database file, 0 when there is none; null on a server, which manages its
-   * own log: the check finds what blocks that.
-   */
+  /** The size of the log beside a database file, 0 for none; null on a server, which manages its own. */
   walBytes(): Promise<number | null>
   /** The standbys that a server waits for while none is connected; null when a write can finish. */
   readStandbyAway(): Promise<string | null>

@@ -4,15 +4,15 @@
 
 import type { Issued } from '../core/invoice.ts'
 import { revoke } from '../core/key.ts'
-import type { Usd } from '../core/money.ts'
 import { type Environment, setHeld, setPartnerStatus, type Tenant } from '../core/partner.ts'
 import { writePlan } from '../core/plan.ts'
 import { Problem } from '../core/problem.ts'
 import { earlier, type Instant } from '../core/time.ts'
 import { setUserStatus } from '../core/user.ts'
 import { type Erasure, latestErasures } from './erasures.ts'
+import { issuedOf } from './shared/invoices.ts'
 import type { AuditEntry, ErasedUser, Store } from './store.ts'
-import { hasPersonal } from './tables.ts'
+import { hasPersonal, type RowOf } from './tables.ts'
 
 const STOP_KINDS = [
   'partner_disabled',
@@ -52,10 +52,7 @@ export type SinceCopy = {
   unread: string[]
 }
 
-/**
- * Asks the copy, with the replaced database under the name `old`. Returns as many rows as could be read, and why not
- * all.
- */
+/** Asks the copy, with the replaced database as `old`. Returns the rows that could be read, and why not all. */
 export type AskBoth = (sql: string) => Promise<{ rows: Record<string, unknown>[]; failure: string | null }>
 
 // The two are of one lineage, but are matched by the names that partners know: those never change.
@@ -124,7 +121,8 @@ export async function readReplaced(replaced: readonly { name: string; ask: AskBo
         erasedAt: Number(erased_at) as Instant,
       })
     for (const row of await rowsOf('invoices', ISSUED)) {
-      const one = invoiceOf(row)
+      const invoice = row as RowOf<'invoices'>
+      const one = { ...issuedOf(invoice), series: invoice.series, position: Number(invoice.position) }
       if (!issued.has(one.number)) issued.set(one.number, one)
     }
     for (const [failure, what] of failures) unread.push(`${what.join(', ')} of ${name} (${failure})`)
@@ -161,19 +159,6 @@ function stopOf(kind: StopKind, row: Record<string, unknown>): Stop {
   }
 }
 
-const invoiceOf = (row: Record<string, unknown>): UnknownInvoice => ({
-  number: String(row.number),
-  series: String(row.series),
-  position: Number(row.position),
-  partnerSlug: String(row.partner_slug),
-  month: String(row.month),
-  corrects: textOrNull(row.corrects),
-  issuedAt: Number(row.issued_at) as Instant,
-  net: BigInt(row.net_usd as bigint) as Usd,
-  tax: BigInt(row.tax_usd as bigint) as Usd,
-  details: String(row.details),
-})
-
 // What is done to a copy before it has its name, and so before anything can fire.
 
 type Mending = {
@@ -189,10 +174,7 @@ export type Mended = {
   kept: ReadonlySet<string>
 }
 
-/**
- * Writes the entry of the restore, and then does what comes of it, each with an entry of its own. Safe to repeat: what
- * has stopped already stays as it is.
- */
+/** Writes the entry of the restore, then does what comes of it, each with its entry. Safe to repeat. */
 export async function mend(
   store: Store,
   sinceCopy: SinceCopy | null,

@@ -36,22 +36,25 @@ export type Query<Row> = {
   /** The key under which a store keeps the prepared statement. */
   readonly id: number
   readonly text: Text
-  /** Only for the compiler: the type of a row of the result, integers as bigint. */
-  readonly row?: Row
+  /** What a row of the result is read as; without this, the row itself, with integers as bigint. */
+  readonly read?: (row: never) => Row
 }
 
 let defined = 0
 
 /** Must be called once for each statement, when its module is loaded. */
-export function query<Row = never>(text: Text): Query<Row> {
+export function query<Row = never>(text: Text): Query<Row>
+export function query<Row, Value>(text: Text, read: (row: Row) => Value): Query<Value>
+export function query<Value>(text: Text, read?: (row: never) => Value): Query<Value> {
   defined += 1
-  return { id: defined, text }
+  return { id: defined, text, ...(read && { read }) }
 }
 
-/**
- * How many rows are read without a break: a few milliseconds on a file, where a reader blocks all others in its
- * process.
- */
+/** The rows of a result, as the statement reads them. */
+export const readBy = <Row>({ read }: Query<Row>, rows: readonly unknown[]): Row[] =>
+  read ? rows.map((row) => read(row as never)) : (rows as Row[])
+
+/** Rows read without a break: a few milliseconds on a file, where a reader blocks all others in its process. */
 export const PAGE_ROWS = 5_000
 
 /** A pause in which other requests get their turn. */
@@ -62,3 +65,9 @@ export const breathe = () => new Promise((resolve) => setImmediate(resolve))
 export const instant = (value: bigint): Instant => Number(value) as Instant
 export const instantOrNull = (value: bigint | null): Instant | null =>
   value === null ? null : instant(value)
+
+// What a row of one column is read as.
+
+export const atOf = ({ at }: { at: bigint }): Instant => instant(at)
+export const atOrNull = ({ at }: { at: bigint | null }): Instant | null => instantOrNull(at)
+export const countOf = ({ n }: { n: bigint }): number => Number(n)

@@ -136,10 +136,7 @@ export interface ExecutionStore {
     limit: number,
     deliver: (execution: Execution, now: Instant) => Execution,
   ): Promise<{ executions: Execution[]; remaining: number }>
-  /**
-   * Stores a confirmation. The report of a `refused` one is kept as a late fill, or counted; the caller then refuses
-   * it.
-   */
+  /** Stores a confirmation. The report of a `refused` one is kept or counted; the caller then refuses it. */
   confirmExecution(
     tenant: Caller,
     ids: { executionId: string; partnerOrderId: string },
@@ -171,10 +168,7 @@ export interface ExecutionStore {
 export type NewKey = KeyTerms & { keyId: string; sha256: string; prefix: string; lastFour: string }
 
 export interface KeyStore {
-  /**
-   * Look-ups that arrive in one turn of the event loop are made together, in the next one. `atOnce` makes one at once,
-   * where the database is a file.
-   */
+  /** Look-ups of one turn of the event loop are made together in the next. `atOnce` makes one at once, on a file. */
   findKey(sha256: string, how?: { atOnce: boolean }): Promise<KeyFacts | null>
   markKeyUsed(tenant: Tenant, keyId: string): Promise<void>
   addKey(key: NewKey, audit: AuditEntry): Promise<ApiKey>
@@ -229,10 +223,7 @@ export interface MonthStore {
   fixTenantPeriod(tenant: Caller, period: Period): Promise<FixedPeriod>
   /** A tenant's month and its users, by partner_user_id. */
   readActivity(tenant: Tenant, period: FixedPeriod): Promise<{ activity: Activity; users: UserLine[] }>
-  /**
-   * Accepted confirmations and adjustments: by recorded_at, then execution_id, then the trade before its adjustments
-   * and those by their number.
-   */
+  /** By recorded_at, then execution_id, then the trade before its adjustments and those by their number. */
   readTradeLines(
     period: FixedPeriod,
     filter: TenantFilter,
@@ -325,9 +316,7 @@ export interface PassStore {
   finishPass(passId: number, counts: PassCounts): Promise<void>
   /** The plans a pass must look at, by index ranges only, in the order of its pages. */
   listDuePlans(due: DueRanges): Promise<number[]>
-  /**
-   * One page of a pass: rolls the windows that are over, decides every plan, stores schedules, executions and wake-ups.
-   */
+  /** One page: rolls the windows that are over, decides every plan, stores schedules, executions and wake-ups. */
   changeDuePlans(passId: number, planIds: readonly number[], decide: PlanDecisions): Promise<PassCounts>
   /** Whether an error of a page concerns the whole database, and not one of its rows. */
   isOutage(error: unknown): boolean
@@ -386,14 +375,6 @@ export type Sandbox = { tenant: Tenant; offsetMs: number; now: Instant }
 /** The number of removed rows. */
 export type Wiped = { users: number; plans: number; windows: number; executions: number; trades: number }
 
-export const wipedOf = (count: (table: keyof Wiped) => number): Wiped => ({
-  users: count('users'),
-  plans: count('plans'),
-  windows: count('windows'),
-  executions: count('executions'),
-  trades: count('trades'),
-})
-
 export type SandboxPage = { wakeUpId: number; planIds: readonly number[]; decisions: PlanDecisions }
 
 /** The first stop after `after`; where others follow it within `togetherMs`, the last of them. */
@@ -424,10 +405,7 @@ export interface SandboxStore {
   moveSandbox(tenant: Tenant, byMs: number, page: SandboxPage): Promise<PassCounts>
   /** Leases of unconfirmed executions that ended after `from` and by `to`. */
   countExpiredLeases(tenant: Tenant, from: Instant, to: Instant): Promise<number>
-  /**
-   * Fires a tranche of one plan. Throws plan_not_found, sandbox_full, sandbox_refused. If `decide` throws, everything
-   * is undone.
-   */
+  /** Fires a tranche, or undoes everything. Throws plan_not_found, sandbox_full, sandbox_refused. */
   fireInSandbox(
     tenant: Caller,
     partnerPlanId: string,
@@ -452,10 +430,7 @@ export type OverrideStart = { fromMonth: string; tierName: string | null }
 /** The last month with a monthly minimum, null for no end, and the month from which this applies. */
 export type MinimumEnd = { fromMonth: string; lastMonth: string | null }
 
-/**
- * The terms of a partner's month: every version of every tier, the partner's override in that month, the last month
- * with a minimum as set by then, and when the partner was added.
- */
+/** A month's terms: every version of every tier, the override, the last minimum as set by then, the partner's start. */
 type Terms = {
   tiers: Tier[]
   override: string | null
@@ -468,10 +443,7 @@ export interface TierStore {
   listTiers(): Promise<Tier[]>
   /** Adds a version of a tier, or replaces the one of its month; `decide` gets every existing version. */
   putTier(decide: (versions: Tier[], now: Instant) => Tier, audit: (tier: Tier) => AuditEntry): Promise<Tier>
-  /**
-   * Returns the month in which it begins. Throws partner_not_found, tier_not_found, and month_closed when `fromMonth`
-   * is over.
-   */
+  /** Returns its first month. Throws partner_not_found, tier_not_found, month_closed for a `fromMonth` that is over. */
   putTierOverride(override: TierOverride, audit: AuditEntry): Promise<string>
   /** The override in force in a month, null when there is none. */
   findTierOverride(slug: string, month: string): Promise<string | null>
@@ -508,10 +480,7 @@ export interface InvoiceStore {
     decide: (invoice: Issued, earlier: Issued[]) => Drawn,
     audit: (issued: Issued) => AuditEntry,
   ): Promise<Issued>
-  /**
-   * Adds an invoice or a credit note that was issued before a restore, unchanged. False if its partner is missing, or
-   * its number or its month has been given to another.
-   */
+  /** Adds one issued before a restore, unchanged. False without its partner, or if its number or month is another's. */
   keepIssued(of: Issued & { series: string; position: number }): Promise<boolean>
   /** An invoice or a credit note by its number. */
   findInvoice(number: string): Promise<Issued | null>
@@ -537,10 +506,7 @@ export type ListedLateFill = LateFill & {
 export type Decided = { now: Instant; reason: string | null }
 
 export interface TradeStore {
-  /**
-   * Adds an adjustment to a trade. Its window changes with it, and the late fills of its execution are decided. `audit`
-   * gets the change. Throws execution_not_found.
-   */
+  /** Adjusts a trade and its window, and decides the late fills of its execution. Throws execution_not_found. */
   adjustTrade(
     executionId: string,
     decide: (facts: TradeFacts, now: Instant) => Correction,
@@ -556,10 +522,7 @@ export interface TradeStore {
     decide: (facts: LateFillFacts, late: LateFill, now: Instant) => Acceptance,
     audit: (made: Acceptance, late: LateFill) => AuditEntry,
   ): Promise<Acceptance & { waiting: number[] }>
-  /**
-   * Decides late fills without recording them: the one with the number, or all of an execution. Throws
-   * late_fill_not_found.
-   */
+  /** Decides late fills, one or all of an execution, without recording them. Throws late_fill_not_found. */
   dismissLateFills(ids: LateFillDecision, audit: (dismissed: LateFill[]) => AuditEntry): Promise<LateFill[]>
   listLateFills(page: PageRequest, filter?: TenantFilter): Promise<ListedLateFill[]>
 }
@@ -596,10 +559,7 @@ export interface PurchaseStore {
     decide: (facts: PurchaseFacts, late: LateFill, now: Instant) => Booked,
     audit: (made: Booked, late: LateFill) => AuditEntry,
   ): Promise<Booked>
-  /**
-   * Resets the count of a tenant's unkept reports of unknown executions. Returns how many there were. Throws
-   * late_fill_not_found.
-   */
+  /** Resets the count of unkept reports of unknown executions, and returns it. Throws late_fill_not_found for 0. */
   dismissUnkept(tenant: Tenant, audit: (unkept: number) => AuditEntry): Promise<number>
 }
 
@@ -639,10 +599,7 @@ export interface UserStore {
   readUser(tenant: Tenant, partnerUserId: string): Promise<(User & { consents: Consent[] }) | null>
   /** A user with every consent, oldest first, and every plan. */
   findUser(tenant: Tenant, partnerUserId: string): Promise<UserRecord | null>
-  /**
-   * Removes a user's e-mail and provider, also from the bytes on the disk where the store controls them. May be
-   * repeated. Throws user_not_found.
-   */
+  /** Removes e-mail and provider, also from disks that the store controls. May be repeated. Throws user_not_found. */
   eraseUser(
     tenant: Tenant,
     partnerUserId: string,
@@ -658,22 +615,11 @@ export interface UserStore {
   ): Promise<number>
 }
 
-// Wake-ups: which ones follow from a page of fired tranches, and how they are claimed for sending.
+// Wake-ups, and how they are claimed for sending.
 
 export interface WakeUpStore {
   /** Claims the wake-ups that a pass wrote, each exactly once, with the webhooks to send them to. */
   claimWakeUps(passId: number): Promise<(WakeUp & { webhook: Webhook })[]>
-}
-
-/** One wake-up for each tenant, in the order of their numbers. */
-export function wakeUpsOf(fired: readonly Fired[]): WakeUp[] {
-  const wakeUps = new Map<number, WakeUp>()
-  for (const { tenant, executionId } of fired) {
-    const of = wakeUps.get(tenant.tenantId)
-    if (of) of.count += 1
-    else wakeUps.set(tenant.tenantId, { tenant, count: 1, earliest: executionId })
-  }
-  return [...wakeUps.values()].sort((a, b) => a.tenant.tenantId - b.tenant.tenantId)
 }
 
 // Webhooks, and the outcomes of attempts to reach them.
@@ -688,19 +634,13 @@ export interface WebhookStore {
   ): Promise<Webhook>
   /** Returns whether there was one to delete. */
   deleteWebhook(tenant: Caller): Promise<boolean>
-  /**
-   * Records what was sent and how it ended, also in the webhook, unless that was replaced meanwhile. Returns the
-   * webhook as it is now.
-   */
+  /** Records what was sent, also in the webhook unless it was replaced meanwhile. Returns the webhook as it is now. */
   noteAttempt(
     sent: WakeUp & { webhook: Webhook },
     attempt: Attempt,
     decide: (current: Webhook, now: Instant) => Webhook,
   ): Promise<Webhook | null>
-  /**
-   * The webhook for a test, and when the newest tests ended, the newest first. It is checked like a write: refused
-   * where a write of the call would be, before anything is sent.
-   */
+  /** The webhook for a test, and when tests ended, newest first. Refused where a write of the call would be. */
   readyToTest(tenant: Caller): Promise<{ webhook: Webhook | null; tests: Instant[]; now: Instant }>
   /** Records a test, which does not change the webhook. */
   noteTest(tenant: Tenant, sent: WakeUp & { webhook: Webhook }, attempt: Attempt): Promise<Delivered>
@@ -734,10 +674,7 @@ export interface FreezeStore {
    * already; the next write freezes it.
    */
   readFrozen(): Promise<Frozen | null>
-  /**
-   * Stops everything that fires or delivers; when it resolves, earlier work has ended. An already frozen database stays
-   * as it is.
-   */
+  /** When it resolves, all earlier work that fires or delivers has ended. A frozen database stays as it is. */
   freeze(why: Pick<Frozen, 'by' | 'reason'>, audit: AuditEntry): Promise<{ frozen: Frozen; isNew: boolean }>
   /** Ends the frozen state, and returns it; null when nothing was frozen. Throws database_moved. */
   resume(audit: AuditEntry): Promise<Frozen | null>

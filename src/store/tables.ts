@@ -14,7 +14,7 @@ import type { Instant } from '../core/time.ts'
 import type { UserStatus } from '../core/user.ts'
 import type { Webhook } from '../core/webhook.ts'
 import type { CloseReason, Frequency } from '../core/window.ts'
-import type { Kinds } from './statement.ts'
+import type { Dialect, Kinds } from './statement.ts'
 
 export type ColumnKind = Kinds[string]
 
@@ -22,9 +22,7 @@ export type ColumnKind = Kinds[string]
 export type Column<Row = unknown, Value = unknown, IsMade extends boolean = boolean> = {
   readonly kind: ColumnKind
   readonly isNullable: boolean
-  /**
-   * Whether an insert leaves the column to the database: it has a default, may be null, or is numbered by the database.
-   */
+  /** Whether an insert leaves the column to the database: it has a default, may be null, or is numbered. */
   readonly isMade: IsMade
   /** Whether it contains personal data, which is erased with its user. */
   readonly isPersonal: boolean
@@ -56,8 +54,6 @@ const orNull = <R, V, M extends boolean>(of: Column<R, V, M>) =>
   ({ ...of, isNullable: true }) as Column<R | null, V | null, M>
 const made = <R, V>(of: Given<R, V>) => ({ ...of, isMade: true }) as Column<R, V, true>
 const numbered = () => made(id())
-/** The digest of a row that never changes, made from its parts (rows/ledger.ts). */
-const digest = () => column<string, string>('text')
 /** Personal data of a user. Erasing the user sets it to null, in every row of that user. */
 const personal = <R, V>(of: Column<R | null, V | null, false>): Column<R | null, V | null, false> => ({
   ...of,
@@ -85,10 +81,7 @@ const REPORTED = {
 } satisfies Record<ReportColumn, Column>
 export const REPORTED_COLUMNS = Object.keys(REPORTED) as (keyof typeof REPORTED)[]
 
-/**
- * All tables of a database copy, the same in both stores: a row comes after those it refers to. Rows that a store
- * derives from them are computed again in the copy.
- */
+/** In the order of a copy, the same in both stores: a row comes after those it refers to. Derived rows are left out. */
 const tables = {
   partners: table('partner_slug', {
     partner_slug: text(),
@@ -227,7 +220,8 @@ const tables = {
     ...REPORTED,
     recorded_at: instant(),
     received_at: orNull(instant()),
-    digest: digest(),
+    /** Made from the parts of a row that never changes (rows/ledger.ts), as that of an adjustment. */
+    digest: text(),
   }),
 
   /** Late fills: reports of fills that were refused. */
@@ -260,7 +254,7 @@ const tables = {
     btc_amount: btc(),
     reason: text(),
     recorded_at: instant(),
-    digest: digest(),
+    digest: text(),
     report_id: orNull(id()),
     partner_order_id: orNull(text()),
     partner_fee_usd: orNull(usd()),
@@ -478,8 +472,6 @@ export const TABLES: readonly Table[] = Object.entries<Described<Columns>>(table
   }),
 )
 
-// SQL that follows from a description.
-
 /** The columns with personal data, by table: such a row has its user's number. */
 export const PERSONAL = TABLES.map(({ name, columns }) => ({
   name,
@@ -523,6 +515,17 @@ export function insertInto<T extends TableName>(
   const given: Readonly<Record<string, string | undefined>> = values
   return `insert into ${of} (${names.join(', ')})
   values (${names.map((name) => given[name] ?? `:${name}`).join(', ')})`
+}
+
+/** The insert of many rows, the parameter `rows`. */
+export function insertRows<T extends TableName>(
+  { rows }: Pick<Dialect, 'rows'>,
+  of: T,
+  names: readonly ColumnName<T>[] = columnsToAdd(of),
+): string {
+  const columns = names.join(', ')
+  // The condition keeps SQLite from taking "on conflict" for that of a join.
+  return `insert into ${of} (${columns}) select ${columns} from ${rows('rows', kindsOf(of, ...names), 'n')} where true`
 }
 
 /** Columns of a table that a statement calls `as`, for a select; `prefix` begins the names in its result. */

@@ -50,10 +50,7 @@ export interface ReadTx extends Tx {
   readonly frozen: Step<Frozen | null>
 }
 export interface WriteTx extends ReadTx {
-  /**
-   * On a server, this is read behind the gate of months: steps that do not need it are best sent before it or together
-   * with it.
-   */
+  /** On a server read behind the gate of months: send what does not need it before it, or together with it. */
   readonly times: Step<Times>
 }
 export type Times = {
@@ -71,10 +68,7 @@ export type Scope = {
   alone?: 'tenants' | 'all'
   /** The key of a call: nothing is written once it has ended. */
   key?: string | undefined
-  /**
-   * The tenant whose call waits for the result: it takes turns with other tenants. Left out for an operator's work and
-   * for background work.
-   */
+  /** The tenant whose call waits, in turn with other tenants. Left out for an operator's and for background work. */
   caller?: number | 'unknown'
   /** Whether it fires, delivers or issues, which is refused while frozen. A moved database refuses every write. */
   acts?: boolean
@@ -104,10 +98,7 @@ export type Base = {
   look<T>(work: (tx: ReadTx) => Step<T>, scope?: Scope): Promise<T>
   /** Runs `work` on one consistent snapshot. */
   read<T>(work: (tx: ReadTx) => Step<T>, scope?: Scope): Promise<T>
-  /**
-   * Runs `work` in a transaction and resolves once it is committed; what throws undoes it. `work` may run more than
-   * once: the last run counts.
-   */
+  /** Resolves once `work` is committed; a throw undoes it. `work` may run more than once: the last run counts. */
   write<T>(work: (tx: WriteTx) => Step<T>, scope?: Scope): Promise<T>
 }
 

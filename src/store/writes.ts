@@ -9,10 +9,7 @@ import { breathe } from './statement.ts'
 export const COMMIT_SHARE_MAX = 64
 /** How long writes that arrive together wait for more: a fraction of the sync that they then share. */
 export const GATHER_MS = 2
-/**
- * A call reaches its write after a few turns of the event loop: after this many turns without a new write, the wait
- * ends.
- */
+/** After this many turns of the event loop without a new write, the wait ends: a call reaches its write after a few. */
 const IDLE_TURNS_MAX = 2
 
 /** Waits while turns of the event loop bring further writes to a queue. A write that came alone does not wait. */
@@ -76,10 +73,7 @@ export function createRefusedWrites({
 
 type Asked<Q, A> = { question: Q; resolve: (answer: A) => void; reject: (error: unknown) => void }
 
-/**
- * Each question is answered by what `answer` finds after it was asked, never before. `answer` returns one result for
- * each question, in their order; if it throws, all of them throw.
- */
+/** `answer` returns a result for each question, in order, found after it was asked; if it throws, all of them throw. */
 export function askTogether<Q, A>(
   answer: (questions: readonly Q[]) => Promise<readonly A[]>,
 ): (question: Q) => Promise<A> {

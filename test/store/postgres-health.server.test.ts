@@ -59,7 +59,7 @@ test('a count of executions leaves out none that commits late, and counts none t
     inside = resolve
   })
   const late = other.write(async (tx) => {
-    await tx.times
+    await tx.entered
     await tx.run(COPY, { id: lower })
     inside()
     await held

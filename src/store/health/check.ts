@@ -29,7 +29,7 @@ import {
   tradeOf,
 } from '../rows/ledger.ts'
 import { createWindowStore } from '../shared/plans.ts'
-import { LEDGER_RULES, type Rule } from '../sql/check-rules.ts'
+import { followsRule, LEDGER_RULES, type Rule } from '../sql/check-rules.ts'
 import { IS_LIVE } from '../sql/fragments.ts'
 import { breathe, instant, type Query, query } from '../statement.ts'
 import type { PlanAhead, WindowStore } from '../store.ts'
@@ -37,7 +37,7 @@ import type { TableName } from '../tables.ts'
 import type { Base } from '../transaction.ts'
 import { noneIfDamaged } from './quick-looks.ts'
 import { type SchemaDifferences, schemaFaults } from './schema.ts'
-import { earlyFillsReader, type OwnVitals, readLateFills, stockTaker, vitalsReader } from './vitals.ts'
+import { earlyFillsReader, type OwnVitals, stockTaker, vitalsReader } from './vitals.ts'
 
 /** The most findings of a rule: more would add nothing. */
 export const FINDINGS_PER_RULE_MAX = 100
@@ -50,11 +50,14 @@ type BrokenRow = Record<string, unknown>
 /** A rule, and the rows that break it. */
 type CheckedRule = { rule: Rule; broken: Query<BrokenRow> }
 
-/** The rules of both stores and those of one. */
-export const checkedRules = (...own: Rule[]): CheckedRule[] =>
-  [...LEDGER_RULES, ...own].map((rule) => ({
+/** `unless` excludes partners whose schedules are behind, from the rule that these follow them. */
+export const checkedRules = (unless: string): CheckedRule[] =>
+  [...LEDGER_RULES, followsRule(unless)].map((rule) => ({
     rule,
-    broken: query(`${rule.sql} limit ${FINDINGS_PER_RULE_MAX}`),
+    broken: query(
+      (dialect) =>
+        `${typeof rule.sql === 'string' ? rule.sql : rule.sql(dialect)} limit ${FINDINGS_PER_RULE_MAX}`,
+    ),
   }))
 
 function brokenFault({ kind, message }: Rule, row: BrokenRow): Fault {
@@ -120,10 +123,7 @@ export type OwnFaults = {
   unreadable: (kind: string, error: Problem) => string
 }
 
-/**
- * Each look has a snapshot of its own: one for the whole check would hold back vacuum on a server and checkpoints on a
- * file.
- */
+/** Each look has a snapshot of its own: one for all would hold back vacuum on a server, checkpoints on a file. */
 export function faultsOf(base: Base, specific: OwnFaults): CheckStore['findFaults'] {
   const all = <Row>(statement: Query<Row>, params = {}): Promise<Row[]> =>
     base.look((tx) => tx.all(statement, params), { reads: 'whole' })
@@ -195,7 +195,7 @@ function glance(base: Base, parts: OwnVitals): Look {
 
 function lateInTest(base: Base, { partners }: OwnVitals): Look {
   return async () =>
-    (await readLateFills(base, partners, 'test')).flatMap((one) => {
+    (await base.look((tx) => tx.all(partners.lateFills, { environment: 'test' }))).flatMap((one) => {
       const found = lateFills(one)
       return found ? [finding(found)] : []
     })
@@ -205,8 +205,6 @@ function earlyInTest(base: Base): Look {
   const read = earlyFillsReader(base)
   return async (clock) => (await read('test', await clock())).map(fillEarly).map(finding)
 }
-
-// Warnings about the clock: traces of a time when it was wrong.
 
 const LIVE = { slug: null, environment: 'live' } as const
 
@@ -263,10 +261,7 @@ const IS_TEST = `d.tenant_id in (select tenant_id from tenants where environment
 /** The time of purchase, as far as it is known: an operator's booking makes the execution later. */
 const BOUGHT_AT = `case when e.trigger_kind = '${RECORDED}'
   then coalesce(d.executed_at, d.received_at, e.created_at) else e.created_at end`
-/**
- * The price at which the execution fired. One that fired by the clock may have none, and a booked one has none: then
- * the last price stored before it counts.
- */
+/** The price at which the execution fired; for one without, by the clock or booked, the last one stored before it. */
 const MARKET = `coalesce(e.price, (
   select p.price from prices p where p.at between ${BOUGHT_AT} - ${MARKET_PRICE_MS} and ${BOUGHT_AT}
   order by p.at desc limit 1))`

@@ -51,8 +51,6 @@ export const setBack =
     return [finding({ kind: 'clock_back', subject: 'clock', message, next: ['timedatectl', 'status'] })]
   }
 
-// Warnings about keys that end soon.
-
 type KeyRow = TenantRow & { key_id: string; expires_at: bigint; last: bigint | null; rotated: bigint }
 /** A key needs no warning once its partner has switched to one that lasts longer, nor for longer after its end. */
 const KEYS_THAT_END = query<KeyRow>(

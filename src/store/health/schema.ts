@@ -3,9 +3,7 @@
 
 import type { Fault } from '../monitoring.ts'
 
-/**
- * A table, column, constraint, index, trigger and so on. A `binding` part changes writes, so an added one counts too.
- */
+/** A table, column, index and so on. A `binding` part changes writes, so an added one counts too. */
 export type Part = { kind: string; name: string; definition: string; binding: boolean }
 
 export type SchemaDifferences = {

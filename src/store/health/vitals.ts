@@ -18,44 +18,45 @@ import {
   UNSPENT_DAYS,
   type UnspentWindows,
 } from '../../core/findings.ts'
-import type { Usd } from '../../core/money.ts'
+import { type Usd, ZERO_USD } from '../../core/money.ts'
 import type { Environment, PartnerStatus } from '../../core/partner.ts'
 import { BY_HAND, IMPORTED } from '../../core/price.ts'
 import { DAY_MS, earlier, HOUR_MS, type Instant, plus } from '../../core/time.ts'
 import type { Backlog, Look, MonitoringStore, PlanCounts, Stock, WebhookCount } from '../monitoring.ts'
 import { type TenantRow, tenantOf } from '../rows/accounts.ts'
-import { type DisputeRow, disputeOf, type PriceRow, priceOf } from '../rows/ledger.ts'
-import { RESULTS, resultOf } from '../shared/audit.ts'
+import { RESULTS } from '../shared/audit.ts'
+import { NEWEST_FINISHED_PASS } from '../shared/months.ts'
+import { standingDispute } from '../shared/passes.ts'
+import { NEWEST_PRICE } from '../shared/prices.ts'
 import { IS_LIVE, IS_OPEN, IS_STUCK, OWN_NOW, unleasedAt } from '../sql/fragments.ts'
-import { breathe, instant, instantOrNull, PAGE_ROWS, type Query, query } from '../statement.ts'
+import { atOf, breathe, instant, instantOrNull, PAGE_ROWS, type Query, query } from '../statement.ts'
 import type { Base } from '../transaction.ts'
 import { keysThatEnd, noneIfDamaged, setBack } from './quick-looks.ts'
 
 type AskedRow = { at: bigint; feed: string; feed_failure: string | null }
 
-const DISPUTE = query<DisputeRow>('select clock_at, witness_at, source from clock_disputes')
 const ASKED = query<AskedRow>(
   `select at, feed, feed_failure from (select * from ticks order by tick_id desc limit :passes) x
    where feed is not null order by tick_id desc limit 1`,
 )
 /** The first pass after the last one that got a price. */
-const DOWN_SINCE = query<{ at: bigint }>(
+const DOWN_SINCE = query(
   `select at from ticks where feed_failure is not null and tick_id > coalesce((
      select tick_id from ticks where feed is not null and feed_failure is null order by tick_id desc limit 1), 0)
    order by tick_id limit 1`,
+  atOf,
 )
-/** The price that a pass would use. */
-const PRICE = query<PriceRow>('select * from prices where at <= :now order by at desc limit 1')
 /** The newest price from a feed: usually the newest of all. */
-const FED = query<{ at: bigint }>(
+const FED = query(
   `select at from prices where at between :since and :now and source not in ('${BY_HAND}', '${IMPORTED}')
    order by at desc limit 1`,
+  atOf,
 )
 
 /** The parts that each store implements itself. */
 export type OwnVitals = {
   /** When the first awake plan of a range was created. */
-  firstAwake: Query<{ created_at: bigint }>
+  firstAwake: Query<Instant>
   partners: PartnerSql
   /** Whether a file of this host, or of the named one, existed and is gone. */
   isLost: (file: string, host: string | null) => boolean
@@ -75,26 +76,25 @@ export function vitalsReader(
   const clock = () => base.look((tx) => tx.clock)
   return async (now: Instant, stock: Stock) => {
     const scheduler = await readScheduler()
-    const [dispute, frozen, asked, price, fed, rows] = await base.read((tx) =>
+    const [dispute, frozen, asked, price = null, fedAt = null, results] = await base.read((tx) =>
       tx.together(
-        tx.get(DISPUTE),
+        standingDispute(tx),
         tx.frozen,
         tx.get(ASKED, { passes: FEED_PASSES_SEEN }),
-        tx.get(PRICE, { now }),
+        tx.get(NEWEST_PRICE, { now }),
         tx.get(FED, { now, since: plus(now, -FED_FORGOTTEN_MS) }),
         tx.all(RESULTS),
       ),
     )
     const since =
       asked && asked.feed_failure !== null ? await base.look((tx) => tx.get(DOWN_SINCE)) : undefined
-    const results = rows.map(resultOf)
     return {
       scheduler,
-      dispute: dispute ? disputeOf(dispute) : null,
+      dispute,
       frozen,
-      feed: asked ? feedSeen(asked, since?.at ?? asked.at) : null,
-      price: price ? priceOf(price) : null,
-      fedAt: instantOrNull(fed?.at ?? null),
+      feed: asked ? feedSeen(asked, since ?? instant(asked.at)) : null,
+      price,
+      fedAt,
       partners: await readPartners(now, stock),
       unspent: stock.unspent,
       earlyFills: await readEarlyFills('live', now),
@@ -112,15 +112,21 @@ function goneOf(results: readonly JobResult[], isLost: OwnVitals['isLost']): str
   return newest && isLost(newest.file, newest.host) ? newest.file : null
 }
 
-const feedSeen = ({ at, feed: name, feed_failure: reason }: AskedRow, downSince: bigint): FeedVitals => ({
+const feedSeen = ({ at, feed: name, feed_failure: reason }: AskedRow, since: Instant): FeedVitals => ({
   name,
   askedAt: instant(at),
-  down: reason === null ? null : { since: instant(downSince), reason },
+  down: reason === null ? null : { since, reason },
 })
 
 // Recorded and late fills that are dated before their execution was created.
 
-type Row = TenantRow & { execution_id: string; executed_at: bigint; created_at: bigint }
+type EarlyRow = TenantRow & { execution_id: ExecutionId; executed_at: bigint; created_at: bigint }
+const earlyFillOf = (row: EarlyRow): EarlyFill => ({
+  tenant: tenantOf(row),
+  executionId: row.execution_id,
+  executedAt: instant(row.executed_at),
+  createdAt: instant(row.created_at),
+})
 
 const of = (table: string, receivedAt: string): string =>
   `select x.tenant_id, x.execution_id, x.executed_at, e.created_at, x.${receivedAt} as at
@@ -135,7 +141,7 @@ const IS_BOUGHT = `exists (
 
 // Nothing is recorded before its execution is created. So the index trades_executed_before, of the trades executed long
 // before they were recorded, has all such trades. The other two tables have few rows of these days.
-const EARLY = query<Row>(
+const EARLY = query(
   `select t.*, y.execution_id, y.executed_at, y.created_at from (
      ${of('trades', 'recorded_at')} and x.executed_at < x.recorded_at - ${EARLY_FILL_MS} and ${IS_BOUGHT}
      union all ${of('adjustments', 'recorded_at')} and ${IS_BOUGHT}
@@ -144,23 +150,16 @@ const EARLY = query<Row>(
    where t.tenant_id = y.tenant_id and t.environment = :environment
      and t.tenant_id not in (select tenant_id from sandboxes where offset_ms > 0)
    order by y.at desc, y.execution_id desc limit ${EARLY_FILLS_MAX}`,
+  earlyFillOf,
 )
 
 /** The early fills of the last days. A sandbox that is ahead has none, because no venue shares its time. */
 export const earlyFillsReader =
   (base: Base) =>
-  async (environment: Environment, now: Instant): Promise<EarlyFill[]> =>
-    (await base.look((tx) => tx.all(EARLY, { environment, since: now - EARLY_FILL_DAYS * DAY_MS }))).map(
-      (row) => ({
-        tenant: tenantOf(row),
-        executionId: row.execution_id as ExecutionId,
-        executedAt: instant(row.executed_at),
-        createdAt: instant(row.created_at),
-      }),
-    )
+  (environment: Environment, now: Instant): Promise<EarlyFill[]> =>
+    base.look((tx) => tx.all(EARLY, { environment, since: now - EARLY_FILL_DAYS * DAY_MS }))
 
-// The vitals of each partner's live environment, read in a few steps along indexes, however many plans and orders there
-// are.
+// The vitals of each partner's live environment, read in a few steps along indexes, however much there is.
 
 /** Partners read without a break: a few milliseconds. */
 const PAGE_PARTNERS = 500
@@ -192,15 +191,14 @@ type LateRow = TenantRow & {
 
 /** The SQL that each store has of its own. */
 export type PartnerSql = {
-  page: Query<PartnerRow>
-  lateFills: Query<LateRow>
+  page: ReturnType<typeof partnersPage>
+  lateFills: ReturnType<typeof lateFills>
 }
 
 const STUCK = `from executions e where e.tenant_id = t.tenant_id and ${IS_STUCK}`
 const NEWEST = `select usd_amount from trades d where d.tenant_id = t.tenant_id
   order by d.recorded_at desc, d.execution_id desc limit ${FAILED_ORDERS_MIN}`
-// Backwards along the index, past reports that an operator recorded or accepted, which are no sign of life of the
-// partner.
+// Backwards along the index, past reports that an operator recorded or accepted: no sign of life of the partner.
 const CONFIRMED = `select d.recorded_at from trades d
   where d.tenant_id = t.tenant_id
     and (select e.trigger_kind from executions e where e.execution_id = d.execution_id) <> '${RECORDED}'
@@ -210,11 +208,8 @@ const CONFIRMED = `select d.recorded_at from trades d
         and l.partner_order_id = d.partner_order_id and l.received_at = d.received_at))
   order by d.recorded_at desc, d.execution_id desc limit 1`
 
-/**
- * A page of partners. `orders` is SQL for the sums `filled` and `failed` of a tenant `t` after `:hour`, and for the
- * further tables that they need.
- */
-export const partnersPage = (orders: { filled: string; failed: string; from?: string }): Query<PartnerRow> =>
+/** A page of partners. `orders` is SQL for a tenant's sums `filled` and `failed` after `:hour`, and their tables. */
+export const partnersPage = (orders: { filled: string; failed: string; from?: string }) =>
   query(
     `select t.*, r.status, r.held, q.polled_at, w.status as webhook_status,
        w.consecutive_failures as failures, w.last_failure_reason, w.last_delivered_at,
@@ -225,13 +220,11 @@ export const partnersPage = (orders: { filled: string; failed: string; from?: st
      from tenants t join partners r on r.partner_slug = t.partner_slug left join polls q on q.tenant_id = t.tenant_id
        left join webhooks w on w.tenant_id = t.tenant_id ${orders.from ?? ''}
      where t.tenant_id > :after and t.environment = 'live' order by t.tenant_id limit :limit`,
+    partnerOf,
   )
 
-/**
- * Few, since each waits for an operator. In a test environment, which nobody looks after, there may be any number.
- * `executions` is that table, with a store's own additions.
- */
-export const lateFills = (executions: string): Query<LateRow> =>
+/** Few rows, since each waits for an operator. `executions` is that table, with a store's own additions. */
+export const lateFills = (executions: string) =>
   query(
     `select t.tenant_id, t.partner_slug, t.environment, cast(sum(x.n) as bigint) as kept, min(x.since) as oldest_at,
        cast(sum(x.unkept) as bigint) as unkept, min(x.first_unkept) as first_unkept
@@ -243,25 +236,16 @@ export const lateFills = (executions: string): Query<LateRow> =>
        from ${executions} where unkept_reports > 0
        union all select tenant_id, 0, null, unkept_reports, null from tenants where unkept_reports > 0) x
      cross join tenants t where t.tenant_id = x.tenant_id and t.environment = :environment group by t.tenant_id`,
+    (row: LateRow) => ({
+      tenant: tenantOf(row),
+      lateFills: {
+        kept: Number(row.kept),
+        oldestAt: instantOrNull(row.oldest_at),
+        unkept: Number(row.unkept),
+        firstUnkept: row.first_unkept,
+      },
+    }),
   )
-
-/** The undecided late fills of each tenant of an environment that has any. */
-export async function readLateFills(
-  base: Base,
-  own: PartnerSql,
-  environment: Environment,
-): Promise<(Pick<PartnerVitals, 'tenant'> & { lateFills: NonNullable<PartnerVitals['lateFills']> })[]> {
-  const rows = await base.look((tx) => tx.all(own.lateFills, { environment }))
-  return rows.map((row) => ({
-    tenant: tenantOf(row),
-    lateFills: {
-      kept: Number(row.kept),
-      oldestAt: instantOrNull(row.oldest_at),
-      unkept: Number(row.unkept),
-      firstUnkept: row.first_unkept,
-    },
-  }))
-}
 
 const REASON = query<{ failure_reason: string | null }>(
   `select failure_reason from (
@@ -287,28 +271,27 @@ function partnersReader(
   }
 
   return async (now, stock) => {
-    const open = openOf(await base.look((tx) => tx.all(OPEN_BY_TENANT, { now })))
-    const late = new Map(
-      (await readLateFills(base, own, 'live')).map(({ tenant, lateFills }) => [tenant.tenantId, lateFills]),
-    )
+    const open = new Map(await base.look((tx) => tx.all(OPEN_BY_TENANT, { now })))
+    const waiting = await base.look((tx) => tx.all(own.lateFills, { environment: 'live' }))
+    const late = new Map(waiting.map(({ tenant, lateFills }) => [tenant.tenantId, lateFills]))
     const partners: PartnerVitals[] = []
     // As many hours as there are in the time looked at, including the current one.
     const hour = Math.floor((now - ORDERS_SEEN_MS) / HOUR_MS)
     for (let after = -1; ; ) {
-      const rows = await base.look((tx) => tx.all(own.page, { after, hour, limit: PAGE_PARTNERS }))
-      for (const row of rows) {
-        const tenantId = Number(row.tenant_id)
+      const page = await base.look((tx) => tx.all(own.page, { after, hour, limit: PAGE_PARTNERS }))
+      for (const partner of page) {
+        const { tenantId } = partner.tenant
         const { due = 0, oldestDueAt = null } = open.get(tenantId) ?? {}
         partners.push({
-          ...partnerOf(row),
+          ...partner,
           due,
           oldestDueAt,
           plansSince: stock.plansSince.get(tenantId) ?? null,
           lateFills: late.get(tenantId) ?? null,
         })
       }
-      const last = partners.at(-1)
-      if (rows.length < PAGE_PARTNERS || last === undefined) break
+      const last = page.at(-1)
+      if (page.length < PAGE_PARTNERS || last === undefined) break
       after = last.tenant.tenantId
       await breathe()
     }
@@ -360,10 +343,7 @@ type UnspentRow = TenantRow & {
   partner_plan_id: string
 }
 
-/**
- * Whether a window `w` ran its course, at `:since` or later, and left money unspent. Phrased exactly like the condition
- * of an index.
- */
+/** Whether a window `w` ended, at `:since` or later, with money left. Phrased exactly like an index's condition. */
 const ENDED_UNSPENT = `w.close_reason = 'ended' and w.released > 0 and w.closed_at >= :since`
 
 const NEWEST_PLAN = query<{ newest: bigint | null }>('select max(plan_id) as newest from plans')
@@ -404,33 +384,24 @@ export function stockTaker(base: Base): MonitoringStore['takeStock'] {
   }
 
   async function listUnspent(since: Instant): Promise<UnspentWindows[]> {
-    const ofPlans = new Map<
-      string,
-      UnspentWindows['worst'] & { tenant: UnspentWindows['tenant']; windows: number }
-    >()
+    const found = new Map<number, UnspentPlans>()
     let after = { closed_at: BigInt(since) - 1n, window_id: -1n }
     for (;;) {
       const rows = await base.look((tx) => tx.all(UNSPENT_AFTER, { since, ...after, limit: PAGE_ROWS }))
       for (const row of rows) {
         // In a test environment no real money was left unspent.
         if (row.environment === 'test') continue
-        const key = `${row.tenant_id} ${row.partner_plan_id}`
-        const plan = ofPlans.get(key) ?? {
-          tenant: tenantOf(row),
-          partnerPlanId: row.partner_plan_id,
-          released: 0n as Usd,
-          windows: 0,
-        }
-        plan.released = (plan.released + row.released) as Usd
-        plan.windows += 1
-        ofPlans.set(key, plan)
+        const tenant = tenantOf(row)
+        const { windows, byPlan } = found.get(tenant.tenantId) ?? { windows: 0, byPlan: new Map() }
+        byPlan.set(row.partner_plan_id, (byPlan.get(row.partner_plan_id) ?? 0n) + row.released)
+        found.set(tenant.tenantId, { tenant, windows: windows + 1, byPlan })
       }
       const last = rows.at(-1)
       if (rows.length < PAGE_ROWS || last === undefined) break
       after = last
       await breathe()
     }
-    return byTenant([...ofPlans.values()])
+    return [...found.values()].map(unspentOf).sort((a, b) => a.tenant.tenantId - b.tenant.tenantId)
   }
 
   return async (now) => ({
@@ -439,39 +410,32 @@ export function stockTaker(base: Base): MonitoringStore['takeStock'] {
   })
 }
 
-/** One entry a tenant, under the name of the plan that left the most. */
-function byTenant(
-  plans: readonly (UnspentWindows['worst'] & { tenant: UnspentWindows['tenant']; windows: number })[],
-): UnspentWindows[] {
-  const found = new Map<number, UnspentWindows>()
-  for (const { tenant, windows, partnerPlanId, released } of plans) {
-    const total = found.get(tenant.tenantId)
-    if (!total) found.set(tenant.tenantId, { tenant, windows, released, worst: { partnerPlanId, released } })
-    else {
-      total.windows += windows
-      total.released = (total.released + released) as Usd
-      if (released > total.worst.released) total.worst = { partnerPlanId, released }
-    }
+/** What each plan of a tenant left. */
+type UnspentPlans = Pick<UnspentWindows, 'tenant' | 'windows'> & { byPlan: Map<string, bigint> }
+
+/** A tenant's entry has the name of the plan that left the most. */
+function unspentOf({ tenant, windows, byPlan }: UnspentPlans): UnspentWindows {
+  let [released, worst] = [ZERO_USD, { partnerPlanId: '', released: ZERO_USD }]
+  for (const [partnerPlanId, usd] of byPlan as Map<string, Usd>) {
+    released = (released + usd) as Usd
+    if (usd > worst.released) worst = { partnerPlanId, released: usd }
   }
-  return [...found.values()].sort((a, b) => a.tenant.tenantId - b.tenant.tenantId)
+  return { tenant, windows, released, worst }
 }
 
 // The recorded passes, and since when plans have waited for one: the facts that decide whether the scheduler is late.
 
-type At = { at: bigint }
-const LATEST = query<At>('select at from ticks order by tick_id desc limit :limit')
-const LAST_FINISHED = query<At>(
-  'select at from ticks where finished_at is not null order by tick_id desc limit 1',
-)
+const LATEST = query('select at from ticks order by tick_id desc limit :limit', atOf)
 const NEWEST_SCHEDULE = query<{ newest: bigint | null }>('select max(plan_id) as newest from schedules')
 
 /** When the first awake plan of a range was created. `schedules` is the table `s`, with a store's own additions. */
-export const firstAwake = (schedules: string): Query<{ created_at: bigint }> =>
+export const firstAwake = (schedules: string): Query<Instant> =>
   query(
-    `select p.created_at from ${schedules} join plans p on p.plan_id = s.plan_id
+    `select p.created_at as at from ${schedules} join plans p on p.plan_id = s.plan_id
        join tenants t on t.tenant_id = p.tenant_id
      where s.plan_id > :from and s.plan_id <= :to and s.awake = 1 and ${IS_LIVE}
      order by s.plan_id limit 1`,
+    atOf,
   )
 
 function schedulerReader(base: Base, first: ReturnType<typeof firstAwake>): MonitoringStore['readScheduler'] {
@@ -483,19 +447,19 @@ function schedulerReader(base: Base, first: ReturnType<typeof firstAwake>): Moni
     const newest = (await base.look((tx) => tx.get(NEWEST_SCHEDULE)))?.newest ?? 0n
     for (let from = 0n; from < newest; from += BigInt(PAGE_ROWS)) {
       const found = await base.look((tx) => tx.get(first, { from, to: from + BigInt(PAGE_ROWS) }))
-      if (found) return instant(found.created_at)
+      if (found !== undefined) return found
       await breathe()
     }
     return null
   }
 
   return async () => {
-    const [latest, finished] = await base.read((tx) =>
-      tx.together(tx.all(LATEST, { limit: LATENESS_PASSES }), tx.get(LAST_FINISHED)),
+    const [latestAt, lastFinishedAt = null] = await base.read((tx) =>
+      tx.together(tx.all(LATEST, { limit: LATENESS_PASSES }), tx.get(NEWEST_FINISHED_PASS)),
     )
     return {
-      latestAt: latest.map(({ at }) => instant(at)),
-      lastFinishedAt: instantOrNull(finished?.at ?? null),
+      latestAt,
+      lastFinishedAt,
       waitingSince: await findWaitingSince(),
     }
   }
@@ -513,29 +477,29 @@ type OpenRow = {
 
 const IS_DUE = unleasedAt(OWN_NOW)
 /** The open and due executions of every tenant at `:now`, along the index of open ones. */
-const OPEN_BY_TENANT = query<OpenRow>(
+const OPEN_BY_TENANT = query(
   `select e.tenant_id, t.environment, count(*) as open, count(*) filter (where ${IS_DUE}) as due,
      min(e.created_at) filter (where ${IS_DUE}) as oldest_at
    from tenants t cross join executions e left join sandboxes s on s.tenant_id = e.tenant_id
    where e.tenant_id = t.tenant_id and ${IS_OPEN} group by e.tenant_id, t.environment`,
+  ({
+    tenant_id,
+    environment,
+    ...row
+  }: OpenRow): [tenantId: number, Backlog & { environment: Environment }] => [
+    Number(tenant_id),
+    { environment, open: Number(row.open), due: Number(row.due), oldestDueAt: instantOrNull(row.oldest_at) },
+  ],
 )
-
-const openOf = (rows: readonly OpenRow[]): Map<number, Backlog & { environment: Environment }> =>
-  new Map(
-    rows.map(({ tenant_id, environment, open, due, oldest_at }) => [
-      Number(tenant_id),
-      { environment, open: Number(open), due: Number(due), oldestDueAt: instantOrNull(oldest_at) },
-    ]),
-  )
 
 const backlogReader =
   (base: Base): MonitoringStore['readBacklog'] =>
   async (now: Instant) => {
     const none = (): Backlog => ({ open: 0, due: 0, oldestDueAt: null })
     const backlog = { test: none(), live: none() }
-    for (const tenant of openOf(await base.look((tx) => tx.all(OPEN_BY_TENANT, { now }))).values()) {
-      const { open, due, oldestDueAt } = tenant
-      const sum = backlog[tenant.environment]
+    for (const [, tenant] of await base.look((tx) => tx.all(OPEN_BY_TENANT, { now }))) {
+      const { environment, open, due, oldestDueAt } = tenant
+      const sum = backlog[environment]
       sum.open += open
       sum.due += due
       if (oldestDueAt !== null) sum.oldestDueAt = earlier(oldestDueAt, sum.oldestDueAt ?? oldestDueAt)
@@ -543,19 +507,22 @@ const backlogReader =
     return backlog
   }
 
-// Monitoring's reads: all of the above, and the further ones for the metrics.
-
-type PassRow = { tick_id: bigint; at: bigint; finished_at: bigint | null }
-const PASSES_AFTER = query<PassRow>(
+const PASSES_AFTER = query(
   'select tick_id, at, finished_at from ticks where tick_id > :after order by tick_id',
+  (row: { tick_id: bigint; at: bigint; finished_at: bigint | null }) => ({
+    passId: Number(row.tick_id),
+    at: instant(row.at),
+    finishedAt: instantOrNull(row.finished_at),
+  }),
 )
 /** At most one row a tenant. */
-const WEBHOOKS = query<Omit<WebhookCount, 'count'> & { count: bigint }>(
+const WEBHOOKS = query(
   `select t.environment, h.status,
      case when h.consecutive_failures > 0 then 'failed' when h.last_delivered_at is not null then 'delivered' end
        as last,
      count(*) as count
    from webhooks h join tenants t on t.tenant_id = h.tenant_id group by 1, 2, 3`,
+  (row: Omit<WebhookCount, 'count'> & { count: bigint }) => ({ ...row, count: Number(row.count) }),
 )
 
 type Read = Omit<
@@ -569,13 +536,6 @@ export const monitoringReader = (base: Base, own: OwnVitals): Read => ({
   takeStock: stockTaker(base),
   readVitals: vitalsReader(base, own),
 
-  listPassesAfter: async (passId) =>
-    (await base.look((tx) => tx.all(PASSES_AFTER, { after: passId }))).map((row) => ({
-      passId: Number(row.tick_id),
-      at: instant(row.at),
-      finishedAt: instantOrNull(row.finished_at),
-    })),
-
-  countWebhooks: async () =>
-    (await base.look((tx) => tx.all(WEBHOOKS))).map((row) => ({ ...row, count: Number(row.count) })),
+  listPassesAfter: (passId) => base.look((tx) => tx.all(PASSES_AFTER, { after: passId })),
+  countWebhooks: () => base.look((tx) => tx.all(WEBHOOKS)),
 })

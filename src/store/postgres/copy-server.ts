@@ -148,8 +148,7 @@ const rowsOn = (client: Client, server: string): Rows => ({
 })
 
 // A database under construction on a server: in a schema of another name, which is renamed once it is verified. It is
-// filled in one transaction, so a crash leaves either nothing of it, or all of it under a name that only the next copy
-// reads.
+// filled in one transaction, so a crash leaves nothing of it, or all of it under a name that only the next copy reads.
 
 const MAKING = 'tranche_copying'
 
@@ -188,7 +187,8 @@ export async function newOnServer(
       explaining(server, async () => {
         for (const statement of putBack) await client.query(statement)
         await countOn(client)
-        await keepHistory(client, fileHistory)
+        for (const { name, sha256, appliedAt } of fileHistory.migrations)
+          await client.query('insert into file_migrations values ($1, $2, $3)', [name, sha256, appliedAt])
         await commitAlone(client)
         // The server would do so by itself.
         await client.query('analyze')
@@ -219,8 +219,7 @@ async function begin(client: Client, { server, now, replace }: Where): Promise<s
   await takeCopyLock(client, { server, alone: true })
   // Checked again when the name is taken. But a copy takes long, and most sessions that are there now will stay.
   await takeFromUsers(client, server)
-  // Removes the schema of a copy that was killed after all its rows were there. If this is undone, the next copy
-  // repeats it.
+  // The schema of a copy that was killed after all its rows were there. If this is undone, the next copy repeats it.
   await client.query(`drop schema if exists ${MAKING} cascade`)
   await client.query('begin')
   await bringUp(client, MAKING, now)
@@ -234,10 +233,7 @@ const taken = (server: string): Problem =>
     `${server} already has a schema ${SCHEMA} with tables in it, and a copy never replaces anything: name another database.`,
   )
 
-/**
- * Drops references and indexes, which would otherwise be maintained row by row, and returns the statements that rebuild
- * them from all rows at once. Unique indexes stay.
- */
+/** Drops references and indexes but unique ones, and returns the statements that rebuild them from all rows at once. */
 async function withoutIndexes(client: Client): Promise<string[]> {
   const { rows } = await client.query(
     `select 'alter table ' || conrelid::regclass || ' drop constraint ' || quote_ident(conname) as off,
@@ -265,11 +261,6 @@ async function countOn(client: Client): Promise<void> {
     await client.query(
       `select setval(pg_get_serial_sequence('${name}', '${key}'), coalesce(max(${key}), 0) + 1, false) from ${name}`,
     )
-}
-
-async function keepHistory(client: Client, { migrations }: FileHistory): Promise<void> {
-  for (const { name, sha256, appliedAt } of migrations)
-    await client.query('insert into file_migrations values ($1, $2, $3)', [name, sha256, appliedAt])
 }
 
 /** Throws database_exists and database_in_use: the name then stays with the old database. */
@@ -300,9 +291,7 @@ async function takeName(
   return kept
 }
 
-/**
- * Compared with the schema that the connection uses, with all writers kept out of it. Null where nothing is replaced.
- */
+/** Compared with the connection's schema, with all writers kept out. Null where nothing is replaced. */
 async function readOthers(client: Client): Promise<SinceCopy | null> {
   if (await isEmpty(client, SCHEMA)) return null
   const tables = await tablesOf(client, SCHEMA)
@@ -343,8 +332,7 @@ async function freeName(client: Client, name: string): Promise<string> {
   }
 }
 
-// Copies a table over a connection: out of the server as fast as the reader takes the lines, and into it as fast as the
-// server takes them.
+// Copies a table out of the server as fast as the reader takes the lines, and into it as fast as the server does.
 
 const LINE_BREAK = 10
 
@@ -401,8 +389,6 @@ export const unseal = (
     return moved
   })
 
-// The remembered erasures, in a schema of their own.
-
 const ERASURES = 'tranche_erasures.erasures'
 
 /** Also where there is no database of ours, or none any more. */
@@ -451,10 +437,7 @@ async function tablesOf(client: Client, schema: string | null = null): Promise<s
   return (rows as { name: string }[]).map(({ name }) => name)
 }
 
-/**
- * A lock of the session: many copies from a database may run at once, one copy to it, and none while it is returned
- * from where it moved. Throws database_in_use.
- */
+/** Many copies from a database may run at once, one to it, and none while it is taken back. Throws database_in_use. */
 async function takeCopyLock(
   client: Client,
   { server, alone }: { server: string; alone: boolean },

@@ -18,6 +18,7 @@ import type { Connection } from './server/connection.ts'
 import { onceMore } from './server/errors.ts'
 import { LOCK } from './server/locks.ts'
 import type { Tx as ServerTx } from './server/pipeline.ts'
+import { readFrozen } from './server/timeline.ts'
 
 const turnOf = (lock: number): Query<unknown> => query(`select pg_advisory_xact_lock(${lock}, :tenant::int)`)
 const TURNS: Record<Turn, Query<unknown>> = {
@@ -30,12 +31,12 @@ const NEXT_IDS: Record<Numbered, Query<{ id: bigint }>> = {
   windows: query(`select nextval(pg_get_serial_sequence('windows', 'window_id')) as id`),
 }
 
-export function createDriver({ clock, frozen, look, read, write }: Connection): Base {
+export function createDriver({ clock, look, read, write }: Connection): Base {
   const reading = (pipe: ServerTx, steps: Tx): ReadTx => ({
     ...steps,
     clock: always(() => sent(() => clock.now(pipe))),
     present: always(() => sent(() => clock.present(pipe))),
-    frozen: always(() => sent(() => frozen(pipe))),
+    frozen: always(() => sent(() => readFrozen(pipe, clock.parameter()))),
   })
   return {
     // Only a transaction has a time limit of its own.
@@ -49,8 +50,8 @@ export function createDriver({ clock, frozen, look, read, write }: Connection): 
             within(pipe, (steps) =>
               work({
                 ...reading(pipe, steps),
-                times: always(() => sent(() => pipe.times)),
-                frozen: always(() => sent(() => pipe.frozen)),
+                times: always(() => sent(async () => (await pipe.entered).times)),
+                frozen: always(() => sent(async () => (await pipe.entered).frozen)),
               }),
             ),
           scope,

@@ -10,12 +10,11 @@ import { isLost } from '../../whole-file.ts'
 import { namedInCommand } from '../address.ts'
 import type { OwnMonitoring } from '../assemble.ts'
 import { checkedRules, FINDINGS_PER_RULE_MAX } from '../health/check.ts'
-import { NEWEST_EXECUTION, type OpsSql, TRANCHE } from '../health/ops-page.ts'
+import { NEWEST_EXECUTION, type OpsSql, pricePointOf, TRANCHE, trancheOf } from '../health/ops-page.ts'
 import { compareSchemas, type Part, type SchemaDifferences } from '../health/schema.ts'
 import { firstAwake, lateFills, type PartnerSql, partnersPage } from '../health/vitals.ts'
 import type { Fault, Look } from '../monitoring.ts'
-import { followsRule, issuedRule } from '../sql/check-rules.ts'
-import { query } from '../statement.ts'
+import { countOf, query } from '../statement.ts'
 import type { Base } from '../transaction.ts'
 import type { Connection } from './server/connection.ts'
 import { explained } from './server/errors.ts'
@@ -28,8 +27,7 @@ const PROBE = query('insert into ticks (tick_id, at) values (-pg_backend_pid(), 
 const TAKE_BACK = query('delete from ticks where tick_id = -pg_backend_pid()')
 
 export const ownMonitoring = (connection: Connection, base: Base): OwnMonitoring => ({
-  // Written and deleted in a transaction that commits: it reaches the log and the disk, so that a full disk is noticed,
-  // and nobody ever sees the row.
+  // Written and deleted in a transaction that commits: it reaches the disk, and nobody ever sees the row.
   probeWrite: () =>
     connection.probe(async (tx) => {
       await Promise.all([tx.run(PROBE), tx.run(TAKE_BACK)])
@@ -52,11 +50,8 @@ export const ownMonitoring = (connection: Connection, base: Base): OwnMonitoring
       next: ['psql', connection.server, '-c', `\\d ${SCHEMA}.*`],
     },
     looks: [
-      ['integrity', async () => (await base.look((tx) => tx.all(INTEGRITY))).map(integrityFault)],
-      [
-        'foreign_key',
-        async () => (await base.look((tx) => tx.all(DANGLING), { reads: 'whole' })).map(danglingFault),
-      ],
+      ['integrity', () => base.look((tx) => tx.all(INTEGRITY))],
+      ['foreign_key', () => base.look((tx) => tx.all(DANGLING), { reads: 'whole' })],
     ],
     rules: RULES,
     unreadable: (kind, { message }) => `cannot be read where ${kind} is looked for: ${message}`,
@@ -91,10 +86,12 @@ const OPS_SQL: OpsSql = {
                            order by x.created_at desc, x.execution_id desc limit :limit) e
        join plans p on p.plan_id = e.plan_id join tenants t on t.tenant_id = n.tenant_id
      order by e.created_at desc, e.execution_id desc limit :limit`,
+    trancheOf,
   ),
   prices: query(
     `select distinct on (at / :step::bigint) at, price from prices where at between :since and :until
      order by at / :step::bigint, at desc`,
+    pricePointOf,
   ),
 }
 
@@ -110,18 +107,19 @@ const LOOK_AGAIN_MS = 25
 const BEHIND_GATE = `select virtualtransaction as writer from pg_locks
   where locktype = 'advisory' and classid = ${LOCK.all} and objid = 0 and granted
     and database = (select oid from pg_database where datname = current_database())`
-const WRITERS = query<{ writer: string }>(BEHIND_GATE)
-const STILL = query<{ n: bigint }>(
+const WRITERS = query(BEHIND_GATE, ({ writer }: { writer: string }) => writer)
+const STILL = query(
   `select count(*) as n from (${BEHIND_GATE}) w where w.writer = any(:writers::text[])`,
+  countOf,
 )
 
 /** Null when there is none; undefined when a write that may give lower ids takes too long. */
 async function settledExecution({ look }: Connection): Promise<ExecutionId | null | undefined> {
-  const newest = (await look((tx) => tx.get(NEWEST_EXECUTION)))?.newest ?? null
+  const newest = (await look((tx) => tx.get(NEWEST_EXECUTION))) ?? null
   // Asked afterwards: a write that was behind the gate then either still is, or has ended.
-  const writers = (await look((tx) => tx.all(WRITERS))).map(({ writer }) => writer)
+  const writers = await look((tx) => tx.all(WRITERS))
   for (let looks = 0; writers.length > 0; looks++) {
-    if ((await look((tx) => tx.get(STILL, { writers })))?.n === 0n) break
+    if ((await look((tx) => tx.get(STILL, { writers }))) === 0) break
     if (looks === LOOKS_MAX) return undefined
     await new Promise((resolve) => setTimeout(resolve, LOOK_AGAIN_MS))
   }
@@ -171,14 +169,14 @@ const standbyGoneLook =
 /** The schedules of a partner that was just changed may still be behind it. */
 const NOT_BEHIND = 'and not exists (select 1 from schedules_behind b where b.partner_slug = r.partner_slug)'
 
-const RULES = checkedRules(followsRule(NOT_BEHIND), issuedRule('a.detail::json'))
+const RULES = checkedRules(NOT_BEHIND)
 
 // Faults of the database itself, as far as a server can tell: pages whose checksums failed, indexes that are
 // incomplete, and rows with a dangling reference where the schema has no foreign key (sql/postgres/0001_start.sql).
 
 type IntegrityRow = { what: 'checksums' | 'index' | 'constraint'; name: string; n: bigint }
 
-const INTEGRITY = query<IntegrityRow>(
+const INTEGRITY = query(
   `select 'checksums' as what, datname::text as name, checksum_failures as n
    from pg_stat_database where datname = current_database() and checksum_failures > 0
    union all
@@ -189,6 +187,11 @@ const INTEGRITY = query<IntegrityRow>(
    select 'constraint', c.conname::text, 0
    from pg_constraint c join pg_namespace s on s.oid = c.connamespace
    where s.nspname = current_schema() and not c.convalidated`,
+  (row: IntegrityRow): Fault => ({
+    kind: 'integrity',
+    subject: `${row.what === 'checksums' ? 'database' : row.what} ${row.name}`,
+    message: MESSAGES[row.what](row),
+  }),
 )
 
 const MESSAGES: Record<IntegrityRow['what'], (row: IntegrityRow) => string> = {
@@ -197,13 +200,6 @@ const MESSAGES: Record<IntegrityRow['what'], (row: IntegrityRow) => string> = {
     'is incomplete: neither its uniqueness nor what it finds can be relied on until `reindex` has rebuilt it',
   constraint: () => 'was never validated: rows may break it',
 }
-const integrityFault = (row: IntegrityRow): Fault => ({
-  kind: 'integrity',
-  subject: `${row.what === 'checksums' ? 'database' : row.what} ${row.name}`,
-  message: MESSAGES[row.what](row),
-})
-
-type DanglingRow = { child: string; key: string; parent: string }
 
 const REFERENCES = [
   { child: 'executions', key: 'execution_id', column: 'window_id', parent: 'windows' },
@@ -213,30 +209,26 @@ const REFERENCES = [
   { child: 'adjustments', key: 'adjustment_id', column: 'user_id', parent: 'users' },
 ]
 
-const DANGLING = query<DanglingRow>(
+const DANGLING = query(
   REFERENCES.map(
     ({ child, key, column, parent }) =>
       `(select '${child}' as child, c.${key}::text as key, '${parent}' as parent from ${child} c
         where not exists (select 1 from ${parent} p where p.${column} = c.${column})
         limit ${FINDINGS_PER_RULE_MAX})`,
   ).join(' union all '),
+  ({ child, key, parent }: { child: string; key: string; parent: string }): Fault => ({
+    kind: 'foreign_key',
+    subject: `${child} row ${key}`,
+    message: `refers to a row of ${parent} that does not exist`,
+  }),
 )
-
-const danglingFault = ({ child, key, parent }: DanglingRow): Fault => ({
-  kind: 'foreign_key',
-  subject: `${child} row ${key}`,
-  message: `refers to a row of ${parent} that does not exist`,
-})
 
 // Changes of the schema: it is compared with one that the migrations build beside it, in a transaction that is undone.
 // So no list has to be maintained, and it does not matter how a version of the server writes a definition.
 
 const EXPECTED = `${SCHEMA}_expected`
 
-/**
- * The parts of the schema that the session uses. `binding` parts change writes, so an added one counts too. An extra
- * column, index or table does no harm.
- */
+/** The parts of the schema that the session uses. `binding` parts change writes, so an added one counts too. */
 const PARTS = `
   select 'table' as kind, relname::text as name,
     relkind::text || case when relrowsecurity then ' with policies' else '' end as definition, false as binding

@@ -94,8 +94,7 @@ const LISTINGS: OwnListings = {
        order by o.created_at, o.execution_id offset 0) e)) as first
      from tenants t where ${OF_TENANT}`,
   ),
-  // A page is full, and older than every write that is under way: writes do not end in the order in which they read
-  // the clock.
+  // A page is full, and older than every write under way: writes do not end in the order of their times.
   isSettled({ executions, now }, limit) {
     const last = executions[limit - 1]
     return last !== undefined && last.createdAt < plus(now, -WRITE_MAX_MS)

@@ -13,10 +13,7 @@ import { type Connection, createSessionLocks } from './server/connection.ts'
 import { isOutage } from './server/failures.ts'
 import { LOCK } from './server/locks.ts'
 
-/**
- * How many plans one transaction takes: enough to spread the cost of a commit, few enough that nobody waits long for a
- * row.
- */
+/** The plans of one transaction: enough to spread the cost of a commit, few enough that nobody waits long for a row. */
 const PAGE_PLANS = 250
 
 export const ownPasses = (connection: Connection, base: Base): OwnPasses => ({

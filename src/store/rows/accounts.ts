@@ -12,8 +12,7 @@ import { instant, instantOrNull } from '../statement.ts'
 import type { AuditEntry, Consent, ListedAuditEntry, NewKey } from '../store.ts'
 import type { NewRow, RowOf } from '../tables.ts'
 
-export type PartnerRow = RowOf<'partners'>
-export const partnerOf = (row: PartnerRow): Partner => ({
+export const partnerOf = (row: RowOf<'partners'>): Partner => ({
   partnerSlug: row.partner_slug,
   name: row.name,
   status: row.status as PartnerStatus,
@@ -39,7 +38,7 @@ export const tenantOf = (row: TenantRow): Tenant => ({
   environment: row.environment as Environment,
 })
 
-export type KeyRow = TenantRow & Omit<RowOf<'api_keys'>, 'key_sha256'>
+type KeyRow = TenantRow & Omit<RowOf<'api_keys'>, 'key_sha256'>
 export const keyOf = (row: KeyRow): ApiKey => ({
   keyId: row.key_id,
   tenant: tenantOf(row),
@@ -51,9 +50,10 @@ export const keyOf = (row: KeyRow): ApiKey => ({
   revokedAt: instantOrNull(row.revoked_at),
   lastUsedAt: instantOrNull(row.last_used_at),
 })
-export type SeenKeyRow = KeyRow & { key_sha256: string; partner_name: string; partner_status: string }
-/** The facts that authentication needs about a key. */
-export const seenKeyOf = (row: SeenKeyRow): Omit<KeyFacts, 'now'> => ({
+type SeenKeyRow = KeyRow & { key_sha256: string; partner_name: string; partner_status: string }
+/** The facts that authentication needs about a key, and the hash of its secret. */
+export const seenKeyOf = (row: SeenKeyRow): Omit<KeyFacts, 'now'> & { sha256: string } => ({
+  sha256: row.key_sha256,
   key: keyOf(row),
   partnerName: row.partner_name,
   partnerStatus: row.partner_status as PartnerStatus,
@@ -111,23 +111,20 @@ export const consentParams = (user: User, userId: bigint, now: Instant) =>
     received_at: now,
   }) satisfies NewRow<'consents'>
 
-export type ListedUserRow = UserRow & TenantRow
-export const listedUserOf = (row: ListedUserRow) => ({
+export const listedUserOf = (row: UserRow & TenantRow) => ({
   ...userOf(row),
   tenant: tenantOf(row),
   erasedAt: instantOrNull(row.erased_at),
   cursor: Number(row.user_id),
 })
 
-export type ConsentRow = Pick<RowOf<'consents'>, 'consent_version' | 'consent_timestamp' | 'received_at'>
-export const consentOf = (row: ConsentRow): Consent => ({
+export const consentOf = (row: RowOf<'consents'>): Consent => ({
   version: row.consent_version,
   timestamp: instant(row.consent_timestamp),
   receivedAt: instant(row.received_at),
 })
 
-export type TierRow = RowOf<'tiers'>
-export const tierOf = (row: TierRow): Tier => ({
+export const tierOf = (row: RowOf<'tiers'>): Tier => ({
   name: row.name,
   fromMonth: row.from_month,
   place: Number(row.place),
@@ -147,13 +144,11 @@ export const tierParams = (tier: Tier) =>
     monthly_minimum_usd: tier.monthlyMinimum,
   }) satisfies NewRow<'tiers'>
 
-export type OverrideRow = RowOf<'tier_overrides'>
-/** The tier of an override; null without one, or for one that ends another. */
-export const overrideOf = (row: OverrideRow | undefined): string | null => (row ? row.tier_name : null)
+/** The tier of an override; null for one that ends another. */
+export const overrideOf = (row: RowOf<'tier_overrides'>): string | null => row.tier_name
 
-export type MinimumEndRow = RowOf<'minimum_ends'>
 /** The last month with a minimum; null if it has no end. */
-export const lastMinimumOf = (row: MinimumEndRow | undefined): string | null => (row ? row.last_month : null)
+export const lastMinimumOf = (row: RowOf<'minimum_ends'>): string | null => row.last_month
 
 export type WebhookRow = Omit<RowOf<'webhooks'>, 'tenant_id'>
 export const webhookOf = (row: WebhookRow): Webhook => ({
@@ -185,8 +180,7 @@ export const webhookParams = (tenantId: number, webhook: Webhook) =>
     last_failure_reason: webhook.lastFailure?.reason ?? null,
   }) satisfies NewRow<'webhooks'>
 
-export type DeliveryRow = Omit<RowOf<'webhook_deliveries'>, 'tenant_id' | 'number'>
-export const deliveryOf = (row: DeliveryRow): Delivered => ({
+export const deliveryOf = (row: RowOf<'webhook_deliveries'>): Delivered => ({
   endedAt: instant(row.ended_at),
   count: Number(row.count),
   earliest: row.earliest_execution_id as ExecutionId,
@@ -211,7 +205,7 @@ export const deliveryParams = (
   duration_ms: sent.durationMs,
 })
 
-export type AuditRow = RowOf<'audit'> & { partner_slug: string | null }
+type AuditRow = RowOf<'audit'> & { partner_slug: string | null }
 export const auditEntryOf = (row: AuditRow): ListedAuditEntry => ({
   auditId: Number(row.audit_id),
   at: instant(row.at),

@@ -7,7 +7,6 @@ import {
   isFill,
   type KeptFor,
   type LateFill,
-  type Refused,
   type Report,
   reportFingerprint,
   type Trade,
@@ -17,7 +16,7 @@ import type { Execution, ExecutionId, ExecutionStatus } from '../../core/executi
 import type { Btc, Price, Usd } from '../../core/money.ts'
 import type { Tenant } from '../../core/partner.ts'
 import type { Plan, PlanState, PlanStatus, PlanTerms } from '../../core/plan.ts'
-import { FIRST_VOLATILITY, type Volatility } from '../../core/price.ts'
+import type { Volatility } from '../../core/price.ts'
 import type { Instant } from '../../core/time.ts'
 import type { CloseReason, Frequency, Opening, Schedule, Window } from '../../core/window.ts'
 import { instant, instantOrNull } from '../statement.ts'
@@ -63,7 +62,7 @@ export const planParams = (plan: PlanTerms, { tenantId, userId }: { tenantId: nu
 // A plan with its user's status, its current window, and the part of its schedule that its next step depends on.
 
 /** The window's columns are all set or all null, and so are the schedule's. */
-export type PlanStateRow = PlanRow & {
+type PlanStateRow = PlanRow & {
   user_status: string
   s_next_run_at: bigint | null
   s_fireable: bigint
@@ -214,32 +213,31 @@ export const listedExecution = (row: ListedExecutionRow): Execution & { tenant: 
   tenant: tenantOf(row),
 })
 
-// An execution fired by a pass, as its row.
-
 /** `at` is the time of the plan's tenant. */
 export type FiredRow = Fired & { at: Instant }
 
 export const firedParams = ({ tenant, executionId, planId, tranche, schedule, at }: FiredRow) =>
-  ({
-    execution_id: executionId,
-    tenant_id: tenant.tenantId,
-    plan_id: planId,
-    window_id: schedule.windowId,
-    window_start: schedule.windowStart,
-    tranche_index: schedule.trancheIndex - 1,
-    amount_usd: tranche.amount,
-    trigger_kind: tranche.trigger,
-    slot: tranche.slot,
-    units: tranche.units,
-    price: tranche.price,
-    reference_price: tranche.reference,
-    reservation_price: tranche.reservationPrice,
-    created_at: at,
-    status: 'pending',
-  }) satisfies NewRow<'executions'>
+  executionParams(
+    {
+      executionId,
+      planId,
+      windowId: schedule.windowId,
+      windowStart: schedule.windowStart,
+      trancheIndex: schedule.trancheIndex - 1,
+      amount: tranche.amount,
+      firing: tranche,
+      createdAt: at,
+      status: 'pending',
+    },
+    tenant.tenantId,
+  )
 
-/** For a purchase that nothing fired. */
-export const bookedParams = (execution: Execution, tenantId: number) =>
+type NewExecution = Omit<
+  Execution,
+  'partnerUserId' | 'partnerPlanId' | 'deliveredCount' | 'leaseExpiresAt' | 'cancelledAt' | 'cancelReason'
+>
+
+export const executionParams = (execution: NewExecution, tenantId: number) =>
   ({
     execution_id: execution.executionId,
     tenant_id: tenantId,
@@ -362,10 +360,6 @@ export const lateFillOf = (row: LateFillRow): LateFill => ({
   decisionReason: row.decision_reason,
 })
 
-/** The parameters of a new late fill. */
-export const lateFillParams = ({ execution, report, reason }: Refused, tenantId: number, now: Instant) =>
-  keptParams(tenantId, { executionId: execution.executionId, report, reason }, now)
-
 /** For a report whose execution may be unknown. It is a fill, so it has no failure reason. */
 export function keptParams(
   tenantId: number,
@@ -384,9 +378,7 @@ export function keptParams(
   } satisfies NewRow<'late_reports'>
 }
 
-/**
- * Whether a late fill is still what the partner reported. Rows from before these digests have only their fingerprint.
- */
+/** Whether a late fill is what the partner reported. Rows from before these digests have only a fingerprint. */
 export function isAsReported(row: LateFillRow): boolean {
   const { reason, receivedAt } = lateFillOf(row)
   const report = reportOf(row)
@@ -400,24 +392,20 @@ export function isAsReported(row: LateFillRow): boolean {
 
 export const priceOrNull = (value: bigint | null): Price | null => value as Price | null
 
-export type PriceRow = RowOf<'prices'>
-export const priceOf = (row: PriceRow): ListedPrice => ({
+export const priceOf = (row: RowOf<'prices'>): ListedPrice => ({
   at: instant(row.at),
   price: row.price as Price,
   source: row.source,
 })
 
-export type VolatilityRow = Omit<RowOf<'volatility'>, 'one'>
-
-export function volatilityOf(row: VolatilityRow | undefined): Volatility {
-  if (!row) return FIRST_VOLATILITY
-  const { variance, hours, last_price: price, last_at: at } = row
-  return {
-    variance,
-    hours,
-    last: price === null || at === null ? null : { price: price as Price, at: instant(at) },
-  }
-}
+export const volatilityOf = ({ variance, hours, ...row }: RowOf<'volatility'>): Volatility => ({
+  variance,
+  hours,
+  last:
+    row.last_price === null || row.last_at === null
+      ? null
+      : { price: row.last_price as Price, at: instant(row.last_at) },
+})
 export const volatilityParams = ({ variance, hours, last }: Volatility): NewRow<'volatility'> => ({
   one: 1,
   variance,
@@ -426,8 +414,7 @@ export const volatilityParams = ({ variance, hours, last }: Volatility): NewRow<
   last_at: last?.at ?? null,
 })
 
-export type DisputeRow = Omit<RowOf<'clock_disputes'>, 'one'>
-export const disputeOf = (row: DisputeRow): Dispute => ({
+export const disputeOf = (row: RowOf<'clock_disputes'>): Dispute => ({
   clockAt: instant(row.clock_at),
   witness: { source: row.source, at: instant(row.witness_at) },
 })

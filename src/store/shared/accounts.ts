@@ -14,32 +14,23 @@ import {
 } from '../../core/webhook.ts'
 import {
   changedKeyParams,
-  type DeliveryRow,
   deliveryOf,
   deliveryParams,
-  type KeyRow,
   keyOf,
   keyParams,
   lastMinimumOf,
-  type MinimumEndRow,
-  type OverrideRow,
   overrideOf,
-  type PartnerRow,
   partnerOf,
   partnerParams,
-  type SeenKeyRow,
   seenKeyOf,
-  type TenantRow,
-  type TierRow,
   tenantOf,
   tierOf,
   tierParams,
-  type WebhookRow,
   webhookOf,
   webhookParams,
 } from '../rows/accounts.ts'
 import { OF_TENANT, ROTATED } from '../sql/fragments.ts'
-import { instant, instantOrNull, query } from '../statement.ts'
+import { atOf, countOf, query } from '../statement.ts'
 import type {
   KeyStore,
   MinimumEnd,
@@ -63,10 +54,10 @@ import {
 import { askTogether } from '../writes.ts'
 import { addAudit } from './audit.ts'
 
-const PARTNER = query<PartnerRow>('select * from partners where partner_slug = :slug')
-const PARTNERS = query<PartnerRow>('select * from partners order by created_at, partner_slug')
+const PARTNER = query('select * from partners where partner_slug = :slug', partnerOf)
+const PARTNERS = query('select * from partners order by created_at, partner_slug', partnerOf)
 /** On a server, this waits while another transaction adds a partner of the same name. */
-const INSERT_PARTNER = query<PartnerRow>(`${insertInto('partners')} on conflict do nothing returning *`)
+const INSERT_PARTNER = query(`${insertInto('partners')} on conflict do nothing returning *`, partnerOf)
 const UPDATE_PARTNER = query(
   `update partners set ${assigned(columnsToAdd('partners', 'partner_slug'))} where partner_slug = :partner_slug`,
 )
@@ -76,14 +67,16 @@ const PUT_MINIMUM_END = query(
      ${overwritten(['last_month'])}`,
 )
 const INSERT_TENANT = query(insertInto('tenants'))
-const TENANT = query<TenantRow>(
+const TENANT = query(
   'select * from tenants where partner_slug = :slug and environment = :environment',
+  tenantOf,
 )
-const TENANTS_OF = query<TenantRow>('select * from tenants where partner_slug = :slug order by tenant_id')
-const TENANTS = query<TenantRow>(
+const TENANTS_OF = query('select * from tenants where partner_slug = :slug order by tenant_id', tenantOf)
+const TENANTS = query(
   `select t.* from tenants t join partners p on p.partner_slug = t.partner_slug
    where ${OF_TENANT} and (cast(:before as bigint) is null or p.created_at < :before)
    order by t.partner_slug, t.environment`,
+  tenantOf,
 )
 
 /** How a store updates a partner's schedules after a change of its status, hold or minimum. */
@@ -99,27 +92,23 @@ export function createPartnerStore({ look, write }: Base, following: Following):
       write(function* (tx) {
         const { real } = yield* tx.times
         const added = newPartner({ partnerSlug: slug, name }, real)
-        const row = yield* tx.get(INSERT_PARTNER, partnerParams(added))
-        if (!row) throw new Problem('partner_exists', `Partner ${slug} exists already.`)
+        const partner = yield* tx.get(INSERT_PARTNER, partnerParams(added))
+        if (!partner) throw new Problem('partner_exists', `Partner ${slug} exists already.`)
         const tenants = ENVIRONMENTS.map((environment) =>
           tx.run(INSERT_TENANT, { partner_slug: slug, environment } satisfies NewRow<'tenants'>),
         )
         yield* tx.together(...tenants, addAudit(tx, entry, real))
-        return partnerOf(row)
+        return partner
       }),
 
-    /**
-     * Alone in the partner's tenants: every write that depends on its status, hold or minimum has either committed by
-     * then, or waits.
-     */
+    /** Alone in its tenants: a write that depends on its status, hold or minimum has committed by then, or waits. */
     async changePartner(slug, decide, entry) {
-      const tenants = (await look((tx) => tx.all(TENANTS_OF, { slug }))).map(tenantOf)
+      const tenants = await look((tx) => tx.all(TENANTS_OF, { slug }))
       if (tenants.length === 0) throw notFound('partner', slug)
       const changed = await write(
         function* (tx) {
-          const [{ real }, row] = yield* tx.together(tx.times, tx.get(PARTNER, { slug }))
-          if (!row) throw notFound('partner', slug)
-          const before = partnerOf(row)
+          const [{ real }, before] = yield* tx.together(tx.times, tx.get(PARTNER, { slug }))
+          if (!before) throw notFound('partner', slug)
           const { lastMinimum, ...partner } = decide(before, real)
           const reaches =
             partner.status !== before.status ||
@@ -139,26 +128,17 @@ export function createPartnerStore({ look, write }: Base, following: Following):
       return changed.partner
     },
 
-    async findPartner(slug) {
-      const row = await look((tx) => tx.get(PARTNER, { slug }))
-      return row ? partnerOf(row) : null
-    },
-
-    listPartners: async () => (await look((tx) => tx.all(PARTNERS))).map(partnerOf),
-
-    async findTenant(slug, environment) {
-      const row = await look((tx) => tx.get(TENANT, { slug, environment }))
-      return row ? tenantOf(row) : null
-    },
-
-    listTenants: async (filter, before) =>
-      (await look((tx) => tx.all(TENANTS, { ...filter, before }))).map(tenantOf),
+    findPartner: async (slug) => (await look((tx) => tx.get(PARTNER, { slug }))) ?? null,
+    listPartners: () => look((tx) => tx.all(PARTNERS)),
+    findTenant: async (slug, environment) =>
+      (await look((tx) => tx.get(TENANT, { slug, environment }))) ?? null,
+    listTenants: (filter, before) => look((tx) => tx.all(TENANTS, { ...filter, before })),
   }
 }
 
 /** Sets the last month with a minimum, from a month on. An end that already holds is not stored again. */
 function* endMinimum(tx: Tx, of: { slug: string; month: string }, lastMonth: string | null): Steps<void> {
-  if (lastMinimumOf(yield* tx.get(MINIMUM_END, of)) === lastMonth) return
+  if (((yield* tx.get(MINIMUM_END, of)) ?? null) === lastMonth) return
   yield* tx.run(PUT_MINIMUM_END, {
     partner_slug: of.slug,
     from_month: of.month,
@@ -168,9 +148,9 @@ function* endMinimum(tx: Tx, of: { slug: string; month: string }, lastMonth: str
 
 const KEY_COLUMNS = 'k.*, t.partner_slug, t.environment'
 const SELECT_KEY = `select ${KEY_COLUMNS} from api_keys k join tenants t using (tenant_id)`
-const KEY = query<KeyRow>(`${SELECT_KEY} where k.key_id = :key_id`)
+const KEY = query(`${SELECT_KEY} where k.key_id = :key_id`, keyOf)
 const LOCK_KEY = query('select from api_keys where key_id = :key_id for no key update')
-const KEYS_OF = query<KeyRow>(`${SELECT_KEY} where t.partner_slug = :slug order by k.created_at, k.key_id`)
+const KEYS_OF = query(`${SELECT_KEY} where t.partner_slug = :slug order by k.created_at, k.key_id`, keyOf)
 const IS_ROTATED = query(`select 1 as rotated where ${ROTATED(':key_id')}`)
 const INSERT_KEY = query(insertInto('api_keys'))
 const UPDATE_KEY = query(
@@ -179,21 +159,19 @@ const UPDATE_KEY = query(
 )
 const MARK_USED = query('update api_keys set last_used_at = :now where key_id = :key_id')
 
-const BY_SECRET = query<SeenKeyRow>(
+const BY_SECRET = query(
   ({ among }) =>
     `select ${KEY_COLUMNS}, r.name as partner_name, r.status as partner_status
      from api_keys k join tenants t using (tenant_id) join partners r using (partner_slug)
      where ${among('k.key_sha256', 'hashes', 'text')}`,
+  seenKeyOf,
 )
 
 /**
  * How a call finds its key, by the hash of its secret: the secret itself is stored nowhere. Nothing is cached: when a
  * key is revoked or its partner disabled, by whatever process, the next call is refused.
  */
-export function createKeyFinder(
-  { look }: Base,
-  { keysAtOnce }: { keysAtOnce: boolean },
-): KeyStore['findKey'] {
+function keyFinder({ look }: Base, keysAtOnce: boolean): KeyStore['findKey'] {
   const findAll = (hashes: readonly string[]) => look((tx) => findKeys(tx, hashes), { caller: 'unknown' })
   const findTogether = askTogether(findAll)
   return async (sha256, { atOnce } = { atOnce: false }) =>
@@ -201,17 +179,16 @@ export function createKeyFinder(
 }
 
 function* findKeys(tx: ReadTx, hashes: readonly string[]): Steps<(KeyFacts | null)[]> {
-  const [now, rows] = yield* tx.together(tx.present, tx.all(BY_SECRET, { hashes }))
-  const found = new Map(rows.map((row) => [row.key_sha256, seenKeyOf(row)]))
-  return hashes.map((hash) => {
-    const key = found.get(hash)
-    return key ? { ...key, now } : null
-  })
+  const [now, keys] = yield* tx.together(tx.present, tx.all(BY_SECRET, { hashes }))
+  const found = new Map(keys.map(({ sha256, ...key }) => [sha256, { ...key, now }]))
+  return hashes.map((hash) => found.get(hash) ?? null)
 }
 
-/** Operators' changes of keys. */
-export function createKeyStore({ look, write }: Base): Omit<KeyStore, 'findKey'> {
+export function createKeyStore(base: Base, { keysAtOnce }: { keysAtOnce: boolean }): KeyStore {
+  const { look, write } = base
   return {
+    findKey: keyFinder(base, keysAtOnce),
+
     markKeyUsed: (tenant, keyId) =>
       write(function* (tx) {
         const now = yield* tx.clock
@@ -225,25 +202,23 @@ export function createKeyStore({ look, write }: Base): Omit<KeyStore, 'findKey'>
         return added
       }, ofTenant(key.tenant)),
 
-    /**
-     * Alone in the key's tenant: every write by that key has either committed by then, or sees that the key has ended.
-     */
+    /** Alone in the key's tenant: every write by that key has committed by then, or sees that it has ended. */
     async changeKey(keyId, decide, entry) {
       const of = { key_id: keyId }
       const found = await look((tx) => tx.get(KEY, of))
       if (!found) throw notFound('key', keyId)
       return write(
         function* (tx) {
-          const [, row, rotated, { real }, now] = yield* tx.together(
+          const [, current, rotated, { real }, now] = yield* tx.together(
             tx.lock(LOCK_KEY, of),
             tx.get(KEY, of),
             tx.get(IS_ROTATED, of),
             tx.times,
             tx.clock,
           )
-          if (!row) throw notFound('key', keyId)
+          if (!current) throw notFound('key', keyId)
           const time = { now: real, clock: now, isRotated: rotated !== undefined }
-          const { key, successor } = decide(keyOf(row), time)
+          const { key, successor } = decide(current, time)
           const [added] = yield* tx.together(
             successor ? insertKey(tx, successor, now) : NOTHING,
             tx.run(UPDATE_KEY, changedKeyParams(key)),
@@ -251,59 +226,57 @@ export function createKeyStore({ look, write }: Base): Omit<KeyStore, 'findKey'>
           )
           return { key, successor: added ?? null }
         },
-        { ...ofTenant(tenantOf(found)), alone: 'tenants' },
+        { ...ofTenant(found.tenant), alone: 'tenants' },
       )
     },
 
-    listKeys: async (slug) => (await look((tx) => tx.all(KEYS_OF, { slug }))).map(keyOf),
+    listKeys: (slug) => look((tx) => tx.all(KEYS_OF, { slug })),
   }
 }
 
 function* insertKey(tx: Tx, key: NewKey, now: Instant): Steps<ApiKey> {
-  const [, row] = yield* tx.together(
+  const [, added] = yield* tx.together(
     tx.run(INSERT_KEY, keyParams(key, now)),
     tx.get(KEY, { key_id: key.keyId }),
   )
-  if (!row) throw new Error(`key ${key.keyId} was not kept`)
-  return keyOf(row)
+  if (!added) throw new Error(`key ${key.keyId} was not kept`)
+  return added
 }
 
 /** The tenant's row exists even when its webhook does not: every write of a webhook locks it. */
 const LOCK_WEBHOOK = query('select from tenants where tenant_id = :tenant for no key update')
-const WEBHOOK = query<WebhookRow>('select * from webhooks where tenant_id = :tenant')
+const WEBHOOK = query('select * from webhooks where tenant_id = :tenant', webhookOf)
 const DELETE_WEBHOOK = query('delete from webhooks where tenant_id = :tenant')
 const PUT_WEBHOOK = query(
   `${insertInto('webhooks')}
    on conflict (tenant_id) do update set ${overwritten(columnsToAdd('webhooks', 'tenant_id'))}`,
 )
 
-function* webhookByTenant(tx: Tx, { tenantId }: Tenant): Steps<Webhook | null> {
-  const row = yield* tx.get(WEBHOOK, { tenant: tenantId })
-  return row ? webhookOf(row) : null
-}
-
 const INSERT_DELIVERY = query(insertInto('webhook_deliveries'))
-const LAST_DELIVERY = query<{ number: bigint }>(
-  'select coalesce(max(number), 0) as number from webhook_deliveries where tenant_id = :tenant',
+const LAST_DELIVERY = query(
+  'select coalesce(max(number), 0) as n from webhook_deliveries where tenant_id = :tenant',
+  countOf,
 )
 const FORGET_DELIVERIES = query(
   'delete from webhook_deliveries where tenant_id = :tenant and number <= :before',
 )
-const DELIVERIES = query<DeliveryRow>(
+const DELIVERIES = query(
   'select * from webhook_deliveries where tenant_id = :tenant order by number desc limit :limit',
+  deliveryOf,
 )
-const TESTS = query<{ ended_at: bigint }>(
-  `select ended_at from webhook_deliveries where tenant_id = :tenant and count = 0
+const TESTS = query(
+  `select ended_at as at from webhook_deliveries where tenant_id = :tenant and count = 0
    order by number desc limit :limit`,
+  atOf,
 )
 
 /** Records a wake-up that was sent, under the number after `last`, and removes records that are then too old. */
 function* addDelivery(
   tx: Tx,
   { tenantId: tenant }: Tenant,
-  { last, sent }: { last: { number: bigint } | undefined; sent: Delivered },
+  { last = 0, sent }: { last: number | undefined; sent: Delivered },
 ): Steps<void> {
-  const number = Number(last?.number ?? 0n) + 1
+  const number = last + 1
   yield* tx.together(
     tx.run(INSERT_DELIVERY, deliveryParams(tenant, number, sent)),
     tx.run(FORGET_DELIVERIES, { tenant, before: number - DELIVERIES_KEPT }),
@@ -314,13 +287,15 @@ const putWebhook = (tx: Tx, { tenantId }: Tenant, webhook: Webhook): Step<unknow
   tx.run(PUT_WEBHOOK, webhookParams(tenantId, webhook))
 
 export const createWebhookStore = ({ look, write }: Base): WebhookStore => ({
-  findWebhook: (tenant) => look((tx) => webhookByTenant(tx, tenant), callOf(tenant)),
+  findWebhook: async (tenant) =>
+    (await look((tx) => tx.get(WEBHOOK, { tenant: tenant.tenantId }), callOf(tenant))) ?? null,
 
   changeWebhook: (tenant, decide, entry) =>
     write(function* (tx) {
-      const [, before, { real }] = yield* tx.together(
-        tx.lock(LOCK_WEBHOOK, { tenant: tenant.tenantId }),
-        webhookByTenant(tx, tenant),
+      const of = { tenant: tenant.tenantId }
+      const [, before = null, { real }] = yield* tx.together(
+        tx.lock(LOCK_WEBHOOK, of),
+        tx.get(WEBHOOK, of),
         tx.times,
       )
       const webhook = decide(before, real)
@@ -332,9 +307,9 @@ export const createWebhookStore = ({ look, write }: Base): WebhookStore => ({
     write(function* (tx) {
       const { tenant } = wakeUp
       const of = { tenant: tenant.tenantId }
-      const [, before, last, { real }] = yield* tx.together(
+      const [, before = null, last, { real }] = yield* tx.together(
         tx.lock(LOCK_WEBHOOK, of),
-        webhookByTenant(tx, tenant),
+        tx.get(WEBHOOK, of),
         tx.get(LAST_DELIVERY, of),
         tx.times,
       )
@@ -349,12 +324,13 @@ export const createWebhookStore = ({ look, write }: Base): WebhookStore => ({
 
   readyToTest: (tenant) =>
     write(function* (tx) {
-      const [webhook, tests, { real }] = yield* tx.together(
-        webhookByTenant(tx, tenant),
-        tx.all(TESTS, { tenant: tenant.tenantId, limit: TESTS_PER_MINUTE }),
+      const of = { tenant: tenant.tenantId }
+      const [webhook = null, tests, { real }] = yield* tx.together(
+        tx.get(WEBHOOK, of),
+        tx.all(TESTS, { ...of, limit: TESTS_PER_MINUTE }),
         tx.times,
       )
-      return { webhook, tests: tests.map(({ ended_at }) => instant(ended_at)), now: real }
+      return { webhook, tests, now: real }
     }, callOf(tenant)),
 
   noteTest: (tenant, wakeUp, attempt) =>
@@ -370,11 +346,8 @@ export const createWebhookStore = ({ look, write }: Base): WebhookStore => ({
       return sent
     }, ofTenant(tenant)),
 
-  listDeliveries: async (tenant) => {
-    const page = { tenant: tenant.tenantId, limit: DELIVERIES_KEPT }
-    const rows = await look((tx) => tx.all(DELIVERIES, page), callOf(tenant))
-    return rows.map(deliveryOf)
-  },
+  listDeliveries: (tenant) =>
+    look((tx) => tx.all(DELIVERIES, { tenant: tenant.tenantId, limit: DELIVERIES_KEPT }), callOf(tenant)),
 
   deleteWebhook: (tenant) =>
     write(function* (tx) {
@@ -386,10 +359,10 @@ export const createWebhookStore = ({ look, write }: Base): WebhookStore => ({
 
 // Tiers and the overrides of single partners, each in force from a month on.
 
-const SINCE = query<{ created_at: bigint }>('select created_at from partners where partner_slug = :slug')
+const SINCE = query('select created_at as at from partners where partner_slug = :slug', atOf)
 /** A decision on a tier depends on all the others, so only one write at a time may change them. */
 const ALONE = query('lock table tiers in share row exclusive mode')
-const LIST = query<TierRow>('select * from tiers order by from_month, place')
+const LIST = query('select * from tiers order by from_month, place', tierOf)
 const PUT = query(
   `${insertInto('tiers')} on conflict (name, from_month) do update set
      ${overwritten(columnsToAdd('tiers', 'name', 'from_month', 'place'))}`,
@@ -401,18 +374,20 @@ const PUT_OVERRIDE = query(
   `${insertInto('tier_overrides')} on conflict (partner_slug, from_month) do update set
      ${overwritten(['tier_name'])}`,
 )
-const OVERRIDE = query<OverrideRow>(
+const OVERRIDE = query(
   `select * from tier_overrides where partner_slug = :slug and from_month <= :month
    order by from_month desc limit 1`,
+  overrideOf,
 )
 const OVERRIDES_AFTER = query<OverrideStart>(
   `select from_month as "fromMonth", tier_name as "tierName" from tier_overrides
    where partner_slug = :slug and from_month > :month order by from_month`,
 )
 /** The latest end set in a month or before it. */
-const MINIMUM_END = query<MinimumEndRow>(
+const MINIMUM_END = query(
   `select * from minimum_ends where partner_slug = :slug and from_month <= :month
    order by from_month desc limit 1`,
+  lastMinimumOf,
 )
 const MINIMUM_ENDS = query<MinimumEnd>(
   `select from_month as "fromMonth", last_month as "lastMonth" from minimum_ends
@@ -422,26 +397,21 @@ const MINIMUM_ENDS = query<MinimumEnd>(
 export const createTierStore = ({ look, read, write }: Base): TierStore => ({
   readTerms: ({ tenantId, partnerSlug: slug }, month) =>
     read(function* (tx) {
-      const [tiers, override, end, partner] = yield* tx.together(
+      const [tiers, override = null, lastMinimum = null, partnerSince = null] = yield* tx.together(
         tx.all(LIST),
         tx.get(OVERRIDE, { slug, month }),
         tx.get(MINIMUM_END, { slug, month }),
         tx.get(SINCE, { slug }),
       )
-      return {
-        tiers: tiers.map(tierOf),
-        override: overrideOf(override),
-        lastMinimum: lastMinimumOf(end),
-        partnerSince: instantOrNull(partner?.created_at ?? null),
-      }
+      return { tiers, override, lastMinimum, partnerSince }
     }, callOf({ tenantId })),
 
-  listTiers: async () => (await look((tx) => tx.all(LIST))).map(tierOf),
+  listTiers: () => look((tx) => tx.all(LIST)),
 
   putTier: (decide, entryOf) =>
     write(function* (tx) {
-      const [{ real }, , rows] = yield* tx.together(tx.times, tx.lock(ALONE), tx.all(LIST))
-      const tier = decide(rows.map(tierOf), real)
+      const [{ real }, , versions] = yield* tx.together(tx.times, tx.lock(ALONE), tx.all(LIST))
+      const tier = decide(versions, real)
       yield* tx.together(tx.run(PUT, tierParams(tier)), addAudit(tx, entryOf(tier), real))
       return tier
     }),
@@ -467,12 +437,11 @@ export const createTierStore = ({ look, read, write }: Base): TierStore => ({
       return from_month
     }),
 
-  findTierOverride: async (slug, month) => overrideOf(await look((tx) => tx.get(OVERRIDE, { slug, month }))),
+  findTierOverride: async (slug, month) => (await look((tx) => tx.get(OVERRIDE, { slug, month }))) ?? null,
 
   listTierOverridesAfter: (slug, month) => look((tx) => tx.all(OVERRIDES_AFTER, { slug, month })),
 
-  findLastMinimum: async (slug, month) =>
-    lastMinimumOf(await look((tx) => tx.get(MINIMUM_END, { slug, month }))),
+  findLastMinimum: async (slug, month) => (await look((tx) => tx.get(MINIMUM_END, { slug, month }))) ?? null,
 
   listMinimumEnds: (slug) => look((tx) => tx.all(MINIMUM_ENDS, { slug })),
 })

@@ -3,7 +3,7 @@
 
 import type { JobResult } from '../../core/findings.ts'
 import type { Instant } from '../../core/time.ts'
-import { type AuditRow, auditEntryOf, auditParams } from '../rows/accounts.ts'
+import { auditEntryOf, auditParams } from '../rows/accounts.ts'
 import { instant, instantOrNull, query } from '../statement.ts'
 import type { AuditEntry, AuditFilter, AuditStore, ResultStore } from '../store.ts'
 import { insertInto, type NewRow, type RowOf } from '../tables.ts'
@@ -12,7 +12,7 @@ import type { Base, Step, Tx } from '../transaction.ts'
 export const ADD_AUDIT = query(insertInto('audit'))
 
 /** The partner that an entry is about, by its detail or by the subject of its action. */
-const LIST = query<AuditRow>(({ field, firstWord }) => {
+const LIST = query(({ field, firstWord }) => {
   const partner = `case
     when ${field('detail', 'partner_slug')} is not null then ${field('detail', 'partner_slug')}
     when action like 'key.%' then (
@@ -28,7 +28,7 @@ const LIST = query<AuditRow>(({ field, firstWord }) => {
     where audit_id > :after and (cast(:since as bigint) is null or at >= :since)
       and (cast(:until as bigint) is null or at < :until) and (cast(:slug as text) is null or ${partner} = :slug)
     order by audit_id limit :limit`
-})
+}, auditEntryOf)
 const ALL: AuditFilter = { since: null, until: null, slug: null }
 
 /**
@@ -45,14 +45,11 @@ export const createAuditStore = ({ look, write }: Base): AuditStore => ({
       yield* addAudit(tx, entry, real)
     }),
 
-  async listAudit({ after, limit }, filter = ALL) {
-    const rows = await look((tx) => tx.all(LIST, { ...filter, after: after ?? 0, limit }))
-    return rows.map(auditEntryOf)
-  },
+  listAudit: ({ after, limit }, filter = ALL) =>
+    look((tx) => tx.all(LIST, { ...filter, after: after ?? 0, limit })),
 })
 
-// Results of jobs: one row for each, replaced every time, so that `status` and the metrics can show the findings of a
-// job that nobody watched.
+// Results of jobs: one row for each, replaced every time, to show the findings of a job that nobody watched.
 
 const PUT_RESULT = query(
   `${insertInto('last_results')} on conflict (job, host) do update set
@@ -65,11 +62,8 @@ const PUT_RESULT = query(
 const OF_MACHINE = `job = 'certificate' and host >= :machine || ':' and host < :machine || ';'`
 const CERTIFICATES = query(`select 1 from last_results where ${OF_MACHINE} limit 1`)
 const FORGET = query(`delete from last_results where ${OF_MACHINE}`)
-const OF_JOB = query<ResultRow>('select * from last_results where job = :job and host = :host')
 
-type ResultRow = RowOf<'last_results'>
-export const RESULTS = query<ResultRow>('select * from last_results order by job, host')
-export const resultOf = ({ job, host, message, ...row }: ResultRow): JobResult => ({
+const resultOf = ({ job, host, message, file, ...row }: RowOf<'last_results'>): JobResult => ({
   job: job as JobResult['job'],
   host,
   at: instant(row.at),
@@ -78,11 +72,13 @@ export const resultOf = ({ job, host, message, ...row }: ResultRow): JobResult =
   beginsAt: instantOrNull(row.begins_at),
   endsAt: instantOrNull(row.ends_at),
   message,
-  backups: row.folder === null ? null : { folder: row.folder, newest: newestOf(row) },
+  backups:
+    row.folder === null
+      ? null
+      : { folder: row.folder, newest: file === null ? null : { file, host: row.file_host } },
 })
-
-const newestOf = ({ file, file_host: host }: Pick<ResultRow, 'file' | 'file_host'>) =>
-  file === null ? null : { file, host }
+const OF_JOB = query('select * from last_results where job = :job and host = :host', resultOf)
+export const RESULTS = query('select * from last_results order by job, host', resultOf)
 
 /** A list of findings may be long, and running the job again shows all of it. */
 const MESSAGE_MAX = 300
@@ -107,10 +103,7 @@ export const createResultStore = ({ look, write }: Base): ResultStore => ({
       yield* tx.run(PUT_RESULT, row)
     }),
 
-  async findResult(job, host) {
-    const row = await look((tx) => tx.get(OF_JOB, { job, host }))
-    return row ? resultOf(row) : null
-  },
+  findResult: async (job, host) => (await look((tx) => tx.get(OF_JOB, { job, host }))) ?? null,
 
   async forgetCertificates(machine) {
     // Usually there is nothing to remove, which then costs no commit.

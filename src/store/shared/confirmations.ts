@@ -4,20 +4,9 @@ import { type ExecutionFacts, RECORDED_SINCE, type Recorded, type Refused } from
 import type { ExecutionId } from '../../core/execution.ts'
 import type { Tenant } from '../../core/partner.ts'
 import type { Instant } from '../../core/time.ts'
-import {
-  type ExecutionRow,
-  executionOf,
-  type LateFillRow,
-  lateFillOf,
-  lateFillParams,
-  type TradeRow,
-  tradeOf,
-  tradeParams,
-  type WindowRow,
-  windowOf,
-} from '../rows/ledger.ts'
+import { executionOf, keptParams, lateFillOf, tradeOf, tradeParams, windowOf } from '../rows/ledger.ts'
 import { IN_REAL_TIME, SELECT_EXECUTION } from '../sql/fragments.ts'
-import { instantOrNull, query } from '../statement.ts'
+import { atOrNull, query } from '../statement.ts'
 import type { ExecutionStore } from '../store.ts'
 import { insertInto } from '../tables.ts'
 import { type Base, callOf, NOTHING, type Step, type Steps, type Tx } from '../transaction.ts'
@@ -48,34 +37,39 @@ export const createConfirmationStore = ({ write }: Base): Pick<ExecutionStore, '
     }, scopeOf(tenant)),
 })
 
-const KEEP = query(`${insertInto('late_reports')} on conflict (execution_id, fingerprint) do nothing`)
+export const KEEP = query(`${insertInto('late_reports')} on conflict (execution_id, fingerprint) do nothing`)
 const COUNT = query(
   'update executions set unkept_reports = unkept_reports + 1 where execution_id = :execution_id',
 )
 
 /** Keeps a refused fill as a late fill, or counts it; does nothing if it is kept already. */
 function keep(tx: Tx, { tenantId }: Tenant, refused: Refused, now: Instant): Step<unknown> {
-  const { execution, keeping } = refused
-  if (keeping === 'new') return tx.run(KEEP, lateFillParams(refused, tenantId, now))
-  return keeping === 'counted' ? tx.run(COUNT, { execution_id: execution.executionId }) : NOTHING
+  const { keeping, report, reason } = refused
+  const { executionId } = refused.execution
+  if (keeping === 'new') return tx.run(KEEP, keptParams(tenantId, { executionId, report, reason }, now))
+  return keeping === 'counted' ? tx.run(COUNT, { execution_id: executionId }) : NOTHING
 }
 
-export const WINDOW_OF = query<WindowRow>(
+export const WINDOW_OF = query(
   `select * from windows
    where window_id = (select window_id from executions where execution_id = :execution_id)`,
+  windowOf,
 )
-export const TRADE = query<TradeRow>('select * from trades where execution_id = :execution_id')
-export const LATE_FILLS_OF = query<LateFillRow>(
+export const TRADE = query('select * from trades where execution_id = :execution_id', tradeOf)
+/** The late fills of an execution, oldest first. */
+export const LATE_FILLS_OF = query(
   'select * from late_reports where execution_id = :execution_id order by report_id',
+  lateFillOf,
 )
 
 export const DECIDE_WHERE = `update late_reports set decided_at = :now, decision_reason = :reason
   where decided_at is null and`
 export const DECIDE = query(`${DECIDE_WHERE} report_id = :report_id`)
-const EXECUTION = query<ExecutionRow>(
+const EXECUTION = query(
   `${SELECT_EXECUTION} where e.tenant_id = :tenant and e.execution_id = :execution_id`,
+  executionOf,
 )
-const HOLDER = query<{ execution_id: string }>(
+const HOLDER = query<{ execution_id: ExecutionId }>(
   `select execution_id from trades where tenant_id = :tenant and partner_order_id = :order
      and execution_id <> :execution_id
    union all select execution_id from adjustments where tenant_id = :tenant and partner_order_id = :order
@@ -96,7 +90,7 @@ export function* seenFor(
   { executionId, partnerOrderId }: Asked,
 ): Steps<ExecutionFacts> {
   const asked = { tenant: tenantId, execution_id: executionId, order: partnerOrderId }
-  const [execution, window, trade, lateFills, holder, latest] = yield* tx.together(
+  const [execution, window = null, trade = null, lateFills, holder, latest = null] = yield* tx.together(
     tx.get(EXECUTION, asked),
     tx.get(WINDOW_OF, asked),
     tx.get(TRADE, asked),
@@ -104,31 +98,9 @@ export function* seenFor(
     tx.get(HOLDER, asked),
     tx.get(LATEST_RECORDED, asked),
   )
-  return seenOf({ execution, window, trade, lateFills, holder, latest })
-}
-
-type SeenRows = {
-  execution: ExecutionRow | undefined
-  window: WindowRow | undefined
-  trade: TradeRow | undefined
-  lateFills: readonly LateFillRow[]
-  holder: { execution_id: string } | undefined
-  latest: { at: bigint | null } | undefined
-}
-
-function seenOf({ execution, window, trade, lateFills, holder, latest }: SeenRows): ExecutionFacts {
-  const others = {
-    orderHeldBy: (holder?.execution_id ?? null) as ExecutionId | null,
-    latestRecordedAt: instantOrNull(latest?.at ?? null),
-  }
+  const others = { orderHeldBy: holder?.execution_id ?? null, latestRecordedAt: latest }
   if (!execution) return { execution: null, window: null, trade: null, lateFills: [], ...others }
-  return {
-    execution: executionOf(execution),
-    window: window ? windowOf(window) : null,
-    trade: trade ? tradeOf(trade) : null,
-    lateFills: lateFills.map(lateFillOf),
-    ...others,
-  }
+  return { execution, window, trade, lateFills, ...others }
 }
 
 /** Stores a confirmation: the trade, its execution's new status, the window's ledger. */
@@ -149,13 +121,14 @@ export function recordTrade(
 const latestWhere = (condition: string): string =>
   `(select max(l.at) from (select max(recorded_at) as at from trades ${condition}
      union all select max(recorded_at) from adjustments ${condition}) l)`
-const LATEST_RECORDED = query<{ at: bigint | null }>(
+const LATEST_RECORDED = query(
   `select case
      when not exists (select 1 from sandboxes) then ${latestWhere('')}
      when exists (select 1 from sandboxes where tenant_id = cast(:tenant as bigint))
        then ${latestWhere('where tenant_id = cast(:tenant as bigint)')}
      else (select max(${latestWhere('where tenant_id = tenants.tenant_id')}) from tenants where ${IN_REAL_TIME})
    end as at`,
+  atOrNull,
 )
 
 /**
@@ -163,6 +136,5 @@ const LATEST_RECORDED = query<{ at: bigint | null }>(
  * on its own: its records lie in the future of all others and must not move them there.
  */
 export function* latestRecordedAt(tx: Tx, tenantId: number | null): Steps<Instant | null> {
-  const row = yield* tx.get(LATEST_RECORDED, { tenant: tenantId })
-  return instantOrNull(row?.at ?? null)
+  return (yield* tx.get(LATEST_RECORDED, { tenant: tenantId })) ?? null
 }

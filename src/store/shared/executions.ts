@@ -10,22 +10,15 @@ import { notFound, Problem } from '../../core/problem.ts'
 import type { Instant } from '../../core/time.ts'
 import { type TenantRow, tenantOf } from '../rows/accounts.ts'
 import {
-  type AdjustmentRow,
   adjustmentOf,
   adjustmentParams,
-  type ExecutionRow,
   executionOf,
   executionsOfOrder,
   isAsReported,
   type LateFillRow,
-  type ListedExecutionRow,
   lateFillOf,
   listedExecution,
   type OrderRow,
-  type TradeRow,
-  tradeOf,
-  type WindowRow,
-  windowOf,
 } from '../rows/ledger.ts'
 import {
   EXECUTION_COLUMNS,
@@ -37,7 +30,7 @@ import {
   SELECT_EXECUTION,
   unleasedAt,
 } from '../sql/fragments.ts'
-import { type Query, query } from '../statement.ts'
+import { countOf, type Query, query } from '../statement.ts'
 import type {
   AuditEntry,
   Decided,
@@ -45,7 +38,6 @@ import type {
   ExecutionRecord,
   ExecutionStore,
   ExecutionsPage,
-  ListedExecution,
   TradeStore,
 } from '../store.ts'
 import { columnsToAdd } from '../tables.ts'
@@ -111,11 +103,7 @@ export const createLevers = (
       },
     }),
 
-  findExecution: (executionId) =>
-    base.read(function* (tx) {
-      const found = yield* rowsOf(tx, executionId)
-      return found && recordOf(found)
-    }),
+  findExecution: (executionId) => base.read((tx) => recordOf(tx, executionId)),
 
   findByOrder: (filter, order) =>
     base.read(function* (tx) {
@@ -150,15 +138,15 @@ export const createTradeStore = (base: Base): TradeStore => ({
 
   async acceptLateFill(ids, decide, entryOf) {
     const { executionId, reason = null } = ids
-    chosen(ids, await base.look((tx) => lateFillsOf(tx, executionId)))
+    const own = { execution_id: executionId }
+    chosen(ids, await base.look((tx) => tx.all(LATE_FILLS_OF, own)))
     return writeRecord(base, executionId, {
-      // Orders are compared across trades and adjustments, which no index can do, so no other write may add one
-      // meanwhile.
+      // Orders are compared across trades and adjustments, which no index can do: no other write may add one.
       alone: true,
       *work(tx, { execution, adjustments }, times) {
         const { tenant } = execution
         const now = times.of(tenant.tenantId)
-        const late = chosen(ids, yield* lateFillsOf(tx, executionId))
+        const late = chosen(ids, yield* tx.all(LATE_FILLS_OF, own))
         yield* refuseDamaged(tx, late)
         const asked = { executionId, partnerOrderId: late.report.partnerOrderId }
         const [latest, facts] = yield* tx.together(latestId(tx), seenFor(tx, tenant, asked))
@@ -167,21 +155,20 @@ export const createTradeStore = (base: Base): TradeStore => ({
         else yield* tx.together(addAdjustment(tx, made.adjustment), writeWindow(tx, made.window))
         yield* accept(tx, late, { now, reason })
         yield* addAudit(tx, entryOf(made, late), times.real)
-        return { ...made, waiting: waiting(yield* lateFillsOf(tx, executionId)) }
+        return { ...made, waiting: waiting(yield* tx.all(LATE_FILLS_OF, own)) }
       },
     })
   },
 
   async dismissLateFills(ids, entryOf) {
-    const unknown = await base.look((tx) => unknownTo(tx, ids.executionId))
+    const unknown = await base.look((tx) => tx.all(UNKNOWN_TO, { execution_id: ids.executionId }))
     if (unknown.length > 0) return dismissUnknown(base, unknown, ids, entryOf)
     return writeRecord(base, ids.executionId, {
-      *work(tx, { execution }, times) {
+      *work(tx, { execution, lateFills }, times) {
         const { executionId, reportId, reason = null } = ids
         const decided = { now: times.of(execution.tenant.tenantId), reason }
-        const late = yield* lateFillsOf(tx, executionId)
         const counted = reportId === null && (yield* decideAll(tx, executionId, decided)).counted
-        const dismissed = undecided(ids, late, counted)
+        const dismissed = undecided(ids, lateFills, counted)
         if (reportId !== null) yield* decideLate(tx, reportId, decided)
         yield* addAudit(tx, entryOf(dismissed), times.real)
         return dismissed
@@ -194,7 +181,7 @@ export const createTradeStore = (base: Base): TradeStore => ({
       const rows = yield* tx.all(LATE_FILLS, { ...filter, after: after ?? 0, limit })
       const ids = [...new Set(rows.map(({ execution_id }) => execution_id))]
       const found = yield* tx.all(LISTED, { execution_ids: ids })
-      const executions = new Map(found.map((row) => [row.execution_id, listedExecution(row)]))
+      const executions = new Map(found.map((one) => [one.executionId as string, one]))
       return rows.map((row) => {
         const execution = executions.get(row.execution_id) ?? null
         const whose = { executionId: row.execution_id, tenant: tenantOf(row) }
@@ -206,16 +193,13 @@ export const createTradeStore = (base: Base): TradeStore => ({
 // Reports of executions that the ledger does not know: they have no execution to lock.
 
 /** No other execution can have the id. An execution that does not exist is known only by its reports. */
-const UNKNOWN_TO = query<TenantRow>(
+export const UNKNOWN_TO = query(
   `select t.* from tenants t where t.tenant_id in (
      select l.tenant_id from late_reports l where l.execution_id = :execution_id)
      and not exists (select 1 from executions e where e.execution_id = :execution_id)
    order by t.tenant_id`,
+  tenantOf,
 )
-
-export function* unknownTo(tx: Tx, executionId: string): Steps<Tenant[]> {
-  return (yield* tx.all(UNKNOWN_TO, { execution_id: executionId })).map(tenantOf)
-}
 
 function dismissUnknown(
   base: Base,
@@ -229,7 +213,7 @@ function dismissUnknown(
     function* (tx) {
       const times = yield* tx.times
       const decided = { now: times.of(ids[0] ?? 0), reason }
-      const kept = yield* lateFillsOf(tx, executionId)
+      const kept = yield* tx.all(LATE_FILLS_OF, { execution_id: executionId })
       const dismissed = undecided({ executionId, reportId }, kept, false)
       yield* tx.together(...dismissed.map((late) => decideLate(tx, late.reportId, decided)))
       yield* tx.together(...tenants.map((tenant) => countNoUnknown(tx, tenant)))
@@ -242,9 +226,10 @@ function dismissUnknown(
 
 // Executions as they are listed, for their partner and for an operator.
 
-const OF_TENANT_PAGE = query<ExecutionRow>(
+const OF_TENANT_PAGE = query(
   `${SELECT_EXECUTION} where e.tenant_id = :tenant and (e.created_at, e.execution_id) > (:at, :id)
    order by e.created_at, e.execution_id limit :limit`,
+  executionOf,
 )
 /** The rule for the backlog's finding, by the time of each tenant. */
 const IS_DUE_LATE = `${IS_OPEN} and e.created_at < ${OWN_NOW} - ${DUE_LATE_MS} and ${unleasedAt(OWN_NOW)}`
@@ -255,9 +240,7 @@ const WHERE_LISTED = `left join sandboxes s on s.tenant_id = e.tenant_id
     and +e.tenant_id in (select t.tenant_id from tenants t where ${OF_TENANT})`
 const SELECT_LISTED = `select ${EXECUTION_COLUMNS}, t.partner_slug, t.environment
   from ${EXECUTION_TABLES} join tenants t on t.tenant_id = e.tenant_id`
-const LIST = query<ListedExecutionRow>(
-  `${SELECT_LISTED} ${WHERE_LISTED} order by e.execution_id limit :limit`,
-)
+const LIST = query(`${SELECT_LISTED} ${WHERE_LISTED} order by e.execution_id limit :limit`, listedExecution)
 const NEWEST = query<{ execution_id: string }>(
   `select e.execution_id from executions e ${WHERE_LISTED} order by e.execution_id desc limit 1 offset :skipped`,
 )
@@ -285,12 +268,10 @@ export function createListings({ read, write }: Base, { earliest, isSettled }: O
   function* page(tx: Tx, { tenantId }: Tenant, { after, limit }: ExecutionsPage, now: Instant): Steps<Page> {
     const { createdAt, executionId } = after
     const asked = { tenant: tenantId, at: createdAt, id: executionId, limit }
-    return { executions: (yield* tx.all(OF_TENANT_PAGE, asked)).map(executionOf), now }
+    return { executions: yield* tx.all(OF_TENANT_PAGE, asked), now }
   }
 
-  /**
-   * A cursor after which the executions created since then follow; null when there are none. Earlier ones are not read.
-   */
+  /** A cursor after which the executions since then follow; null for none. Earlier ones are not read. */
   function* begin(tx: Tx, params: { since: Instant | null }): Steps<string | null> {
     if (params.since === null) return ''
     return (yield* tx.get(earliest, params))?.first?.slice(0, -1) ?? null
@@ -316,7 +297,7 @@ export function createListings({ read, write }: Base, { earliest, isSettled }: O
       read(function* (tx) {
         const params = { ...listingParams(filter, yield* tx.clock), limit }
         const start = after ?? (yield* begin(tx, params))
-        return start === null ? [] : (yield* tx.all(LIST, { ...params, after: start })).map(listedExecution)
+        return start === null ? [] : yield* tx.all(LIST, { ...params, after: start })
       }, LARGE),
 
     cursorOfNewest: (filter, count) =>
@@ -331,24 +312,19 @@ export function createListings({ read, write }: Base, { earliest, isSettled }: O
 
 // The whole record of one execution, found by its id alone as operators do.
 
-const LISTED = query<ListedExecutionRow>(
+const LISTED = query(
   ({ among }) => `${SELECT_LISTED} where ${among('e.execution_id', 'execution_ids', 'text')}`,
+  listedExecution,
 )
 /** In the order they were made. */
-const ADJUSTMENTS = query<AdjustmentRow>(
+const ADJUSTMENTS = query(
   'select * from adjustments where execution_id = :execution_id order by adjustment_id',
+  adjustmentOf,
 )
-type RecordRows = {
-  execution: ListedExecutionRow
-  window: WindowRow
-  trade: TradeRow | undefined
-  adjustments: readonly AdjustmentRow[]
-  lateFills: readonly LateFillRow[]
-}
 
-function* rowsOf(tx: Tx, executionId: string): Steps<RecordRows | null> {
+function* recordOf(tx: Tx, executionId: string): Steps<ExecutionRecord | null> {
   const own = { execution_id: executionId }
-  const [[execution], window, trade, adjustments, lateFills] = yield* tx.together(
+  const [[execution], window, trade = null, adjustments, lateFills] = yield* tx.together(
     tx.all(LISTED, { execution_ids: [executionId] }),
     tx.get(WINDOW_OF, own),
     tx.get(TRADE, own),
@@ -360,47 +336,36 @@ function* rowsOf(tx: Tx, executionId: string): Steps<RecordRows | null> {
   return { execution, window, trade, adjustments, lateFills }
 }
 
-const recordOf = ({ execution, window, trade, adjustments, lateFills }: RecordRows): ExecutionRecord => ({
-  execution: listedExecution(execution),
-  window: windowOf(window),
-  trade: trade ? tradeOf(trade) : null,
-  adjustments: adjustments.map(adjustmentOf),
-  lateFills: lateFills.map(lateFillOf),
-})
-
 /** With `alone`, waits until no other write of the execution's tenant is under way. */
 type Lever<T> = {
   alone?: boolean
   work: (tx: WriteTx, record: ExecutionRecord, times: Times) => Step<T>
 }
 
-/**
- * An operator's write on one execution: its tenant is looked up first, and everything is read again behind the locks.
- * Throws execution_not_found.
- */
+/** Looks up the execution's tenant, and reads everything again behind the locks. Throws execution_not_found. */
 async function writeRecord<T>(
   { look, write }: Base,
   executionId: string,
   { alone = false, work }: Lever<T>,
 ): Promise<T> {
-  const [row] = await look((tx) => tx.all(LISTED, { execution_ids: [executionId] }))
-  if (!row) throw notFound('execution', executionId)
-  const { tenant }: ListedExecution = listedExecution(row)
+  const [execution] = await look((tx) => tx.all(LISTED, { execution_ids: [executionId] }))
+  if (!execution) throw notFound('execution', executionId)
+  const { tenant } = execution
   return write(
     function* (tx) {
-      const [times, , found] = yield* tx.together(
+      const [times, , record] = yield* tx.together(
         tx.times,
         lockExecutions(tx, tenant.tenantId, [executionId]),
-        rowsOf(tx, executionId),
+        recordOf(tx, executionId),
       )
-      if (!found) throw notFound('execution', executionId)
-      return yield* work(tx, recordOf(found), times)
+      if (!record) throw notFound('execution', executionId)
+      return yield* work(tx, record, times)
     },
     alone ? { ...ofTenant(tenant), alone: 'tenants' } : ofTenant(tenant),
   )
 }
 
-const LATEST_ID = query<{ id: bigint | null }>('select max(adjustment_id) as id from adjustments')
+const LATEST_ID = query('select coalesce(max(adjustment_id), 0) as n from adjustments', countOf)
 const OF_TRADE: readonly string[] = ['execution_id', 'tenant_id', 'plan_id', 'user_id']
 const ADJUSTMENT = columnsToAdd('adjustments')
 /** Takes tenant, plan and user from the trade. */
@@ -412,16 +377,14 @@ const INSERT_ADJUSTMENT = query(
 
 /** The number of the latest adjustment, which no other transaction changes before this one has ended. */
 function* latestId(tx: Tx): Steps<number> {
-  const [, latest] = yield* tx.together(tx.turn('numbering'), tx.get(LATEST_ID))
-  return Number(latest?.id ?? 0n)
+  const [, latest = 0] = yield* tx.together(tx.turn('numbering'), tx.get(LATEST_ID))
+  return latest
 }
 
 const addAdjustment = (tx: Tx, adjustment: Adjustment): Step<unknown> =>
   tx.run(INSERT_ADJUSTMENT, adjustmentParams(adjustment))
 
-// Late fills.
-
-const LATE_FILL = query<LateFillRow>('select * from late_reports where report_id = :report_id')
+const IS_AS_REPORTED = query('select * from late_reports where report_id = :report_id', isAsReported)
 /** A late fill that was dismissed and is then accepted has the reason of the acceptance. */
 const ACCEPT = query(
   `update late_reports set accepted_at = :now,
@@ -444,14 +407,9 @@ const COUNT_NONE = query(
   'update executions set unkept_reports = 0 where execution_id = :execution_id and unkept_reports > 0',
 )
 
-/** The late fills of an execution, oldest first. */
-export function* lateFillsOf(tx: Tx, executionId: string): Steps<LateFill[]> {
-  return (yield* tx.all(LATE_FILLS_OF, { execution_id: executionId })).map(lateFillOf)
-}
-
 /** Throws database_damaged for a late fill that differs from the partner's report: no operator can accept it. */
 export function* refuseDamaged(tx: Tx, { reportId }: LateFill): Steps<void> {
-  if (isAsReported((yield* tx.get(LATE_FILL, { report_id: reportId })) as LateFillRow)) return
+  if (yield* tx.get(IS_AS_REPORTED, { report_id: reportId })) return
   throw new Problem(
     'database_damaged',
     `Late fill ${reportId} is not what the partner reported: it was changed after it was stored. tranche check names every such row, and a backup has it as it was.`,
@@ -469,10 +427,7 @@ export const accept = (tx: Tx, { reportId }: LateFill, decided: Decided): Step<u
 const decideLate = (tx: Tx, reportId: number, decided: Decided): Step<unknown> =>
   tx.run(DECIDE, { report_id: reportId, ...decided })
 
-/**
- * Marks all late fills of an execution, kept or only counted, as decided by an operator. Returns whether there were
- * any.
- */
+/** Decides all late fills of an execution, kept or only counted. Returns whether any were only counted. */
 function* decideAll(tx: Tx, executionId: string, decided: Decided): Steps<{ counted: boolean }> {
   const own = { execution_id: executionId }
   const [, cleared] = yield* tx.together(tx.run(DECIDE_ALL, { ...own, ...decided }), tx.run(COUNT_NONE, own))

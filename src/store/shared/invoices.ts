@@ -5,22 +5,35 @@ import type { Usd } from '../../core/money.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { type Instant, later } from '../../core/time.ts'
 import { instant, query } from '../statement.ts'
-import type { AuditEntry, Drawn, InvoiceStore } from '../store.ts'
+import type { AuditEntry, InvoiceStore } from '../store.ts'
 import { insertInto, type NewRow, type RowOf } from '../tables.ts'
 import type { Base, Steps, Tx } from '../transaction.ts'
 import { addAudit } from './audit.ts'
 import { IS_CLOSED } from './months.ts'
 
-type Row = RowOf<'invoices'>
+export const issuedOf = ({ number, month, corrects, details, ...row }: RowOf<'invoices'>): Issued => ({
+  number,
+  partnerSlug: row.partner_slug,
+  month,
+  corrects,
+  issuedAt: instant(row.issued_at),
+  net: row.net_usd as Usd,
+  tax: row.tax_usd as Usd,
+  details,
+})
 
 /** A number follows from all others of its series, so only one write at a time may add any. */
 const ALONE = query('lock table invoices in share row exclusive mode')
 const PARTNER = query('select 1 as is_there from partners where partner_slug = :slug')
-const BY_NUMBER = query<Row>('select * from invoices where number = :number')
-const OF_MONTH = query<Row>(
+const BY_NUMBER = query('select * from invoices where number = :number', issuedOf)
+const OF_MONTH = query(
   'select * from invoices where partner_slug = :slug and month = :month and corrects is null',
+  issuedOf,
 )
-const CORRECTING = query<Row>('select * from invoices where corrects = :number order by issued_at, number')
+const CORRECTING = query(
+  'select * from invoices where corrects = :number order by issued_at, number',
+  issuedOf,
+)
 const LAST = query<{ last: bigint | null; issued_at: bigint | null }>(
   'select max(position) as last, max(issued_at) as issued_at from invoices where series = :series',
 )
@@ -28,26 +41,13 @@ const AT_POSITION = query(
   'select 1 as is_there from invoices where series = :series and position = :position',
 )
 const ADD = query(insertInto('invoices'))
-const ISSUED = query<Row>(
+const ISSUED = query(
   `select * from invoices where issued_at >= :from and issued_at < :before
      and (cast(:slug as text) is null or partner_slug = :slug)
      and (issued_at, number) > (:at, :number)
    order by issued_at, number limit :limit`,
+  issuedOf,
 )
-
-function issuedOf(row: Row): Issued {
-  const { number, partner_slug, month, corrects, issued_at, net_usd, tax_usd, details } = row
-  return {
-    number,
-    partnerSlug: partner_slug,
-    month,
-    corrects,
-    issuedAt: instant(issued_at),
-    net: net_usd as Usd,
-    tax: tax_usd as Usd,
-    details,
-  }
-}
 
 const rowOf = (issued: Issued, place: { series: string; position: number }) =>
   ({
@@ -62,15 +62,13 @@ const rowOf = (issued: Issued, place: { series: string; position: number }) =>
     details: issued.details,
   }) satisfies NewRow<'invoices'>
 
-const orNull = (row: Row | undefined): Issued | null => (row ? issuedOf(row) : null)
-
 /** A restored database may have lost numbers that were assigned. */
 const SCOPE = { acts: true }
 
 export const createInvoiceStore = ({ look, write }: Base): InvoiceStore => ({
   issueInvoice: ({ slug, month, ...drawn }, series, entryOf) =>
     write(function* (tx) {
-      const [{ real }, , partner, closed, known] = yield* tx.together(
+      const [{ real }, , partner, isClosed, known] = yield* tx.together(
         tx.times,
         tx.lock(ALONE),
         tx.get(PARTNER, { slug }),
@@ -78,8 +76,8 @@ export const createInvoiceStore = ({ look, write }: Base): InvoiceStore => ({
         tx.get(OF_MONTH, { slug, month }),
       )
       if (!partner) throw notFound('partner', slug)
-      if (known) return { issued: issuedOf(known), isNew: false }
-      if (closed?.closed !== 1n)
+      if (known) return { issued: known, isNew: false }
+      if (!isClosed)
         throw new Problem(
           'invoice_conflict',
           `${month} can still change: only a month that is final can be invoiced.`,
@@ -90,16 +88,15 @@ export const createInvoiceStore = ({ look, write }: Base): InvoiceStore => ({
 
   creditInvoice: (number, series, decide, entryOf) =>
     write(function* (tx) {
-      const [{ real }, , row, earlier] = yield* tx.together(
+      const [{ real }, , invoice, earlier] = yield* tx.together(
         tx.times,
         tx.lock(ALONE),
         tx.get(BY_NUMBER, { number }),
         tx.all(CORRECTING, { number }),
       )
-      if (!row) throw notFound('invoice', number)
-      const invoice = issuedOf(row)
+      if (!invoice) throw notFound('invoice', number)
       const { partnerSlug, month } = invoice
-      const drawn: Drawn = decide(invoice, earlier.map(issuedOf))
+      const drawn = decide(invoice, earlier)
       return yield* add(
         tx,
         { partnerSlug, month, corrects: number, issuedAt: later(real, invoice.issuedAt), ...drawn },
@@ -118,17 +115,17 @@ export const createInvoiceStore = ({ look, write }: Base): InvoiceStore => ({
         tx.get(AT_POSITION, { series, position }),
       )
       if (!partner || known || inPlace || (corrects === null && ofMonth)) return false
-      yield* tx.together(tx.run(ADD, rowOf(issued, { series, position })))
+      yield* tx.run(ADD, rowOf(issued, { series, position }))
       return true
     }),
 
-  findInvoice: async (number) => orNull(await look((tx) => tx.get(BY_NUMBER, { number }))),
+  findInvoice: async (number) => (await look((tx) => tx.get(BY_NUMBER, { number }))) ?? null,
 
-  findInvoiceOf: async (slug, month) => orNull(await look((tx) => tx.get(OF_MONTH, { slug, month }))),
+  findInvoiceOf: async (slug, month) => (await look((tx) => tx.get(OF_MONTH, { slug, month }))) ?? null,
 
-  async listInvoices({ slug, from, before }, { after, limit }) {
-    const since = { at: after?.issuedAt ?? (BEFORE_ALL as Instant), number: after?.number ?? '' }
-    return (await look((tx) => tx.all(ISSUED, { slug, from, before, limit, ...since }))).map(issuedOf)
+  listInvoices({ slug, from, before }, { after, limit }) {
+    const since = { at: after?.issuedAt ?? BEFORE_ALL, number: after?.number ?? '' }
+    return look((tx) => tx.all(ISSUED, { slug, from, before, limit, ...since }))
   },
 })
 

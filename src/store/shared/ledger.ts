@@ -16,23 +16,23 @@ import {
   unreserved,
   type Window,
 } from '../../core/window.ts'
-import {
-  amountParams,
-  closingParams,
-  openingParams,
-  scheduleParams,
-  type WindowRow,
-  windowOf,
-} from '../rows/ledger.ts'
-import { AWAKE, cellUse, IS_OPEN } from '../sql/fragments.ts'
+import { amountParams, closingParams, openingParams, scheduleParams, windowOf } from '../rows/ledger.ts'
+import { AWAKE, IS_OPEN } from '../sql/fragments.ts'
 import { instantOrNull, query } from '../statement.ts'
 import { assigned, columnsToAdd, insertInto, overwritten } from '../tables.ts'
 import type { Step, Steps, Tx } from '../transaction.ts'
 
-const CURRENT = query<WindowRow>('select * from windows where plan_id = :plan_id and closed_at is null')
+const CURRENT = query('select * from windows where plan_id = :plan_id and closed_at is null', windowOf)
 const OPEN = query(insertInto('windows'))
-const CELL = query<{ claimed: bigint; used: bigint | null }>(
-  `select ${cellUse({ planId: ':plan_id', start: ':start', end: ':end' })}`,
+const CELLS = { plan_id: 'integer', cell_start: 'integer', cell_end: 'integer' } as const
+const IN_CELL = 'plan_id = n.plan_id and window_start >= n.cell_start and window_start < n.cell_end'
+/** The amounts used by a plan's windows that start in a cell of its grid, and their latest start with executions. */
+const CELL_USES = query<{ plan_id: bigint; claimed: bigint; used: bigint | null }>(
+  ({ rows }) =>
+    `select n.plan_id,
+       (select cast(coalesce(sum(spent + reserved), 0) as bigint) from windows where ${IN_CELL}) as claimed,
+       (select max(window_start) from executions where ${IN_CELL}) as used
+     from ${rows('rows', CELLS, 'n')}`,
 )
 const AMOUNTS = assigned(['reserved', 'spent', 'excess', 'released'])
 /** An open window stays open here, and its place among the open ones does not change. */
@@ -53,8 +53,7 @@ const WAKE = query(`update schedules set awake = ${AWAKE} where plan_id = :plan_
 
 /** A plan's current window, as it is stored. */
 export function* currentWindow(tx: Tx, planId: number): Steps<Window | null> {
-  const row = yield* tx.get(CURRENT, { plan_id: planId })
-  return row ? windowOf(row) : null
+  return (yield* tx.get(CURRENT, { plan_id: planId })) ?? null
 }
 
 /** Stores a window's ledger and, while it is its plan's current one, what the schedule may still fire. */
@@ -68,15 +67,30 @@ export function writeWindow(tx: Tx, window: Window): Step<unknown> {
   )
 }
 
-/** The first cell from `cell` on that has money left, as a window to open: nearly always that very cell. */
-export function* freeCell(tx: Tx, planId: number, cell: Opening, floor: Usd): Steps<Opening> {
-  for (let next = cell; ; next = cellAfter(next)) {
-    const use = yield* tx.get(CELL, { plan_id: planId, start: next.start, end: next.end })
-    if (!use) throw new Error('a sum has no row')
-    const usedStart = instantOrNull(use.used)
-    const found = openCell(next, { claimed: use.claimed as Usd, usedStart }, floor)
-    if (found) return found
+/** A plan that needs a window, and the cell from which on it may have one. */
+type Wanted = { planId: number; cell: Opening; floor: Usd }
+
+/** The first cell of each plan that has money left, as a window to open: nearly always the one given. */
+export function* freeCells(tx: Tx, plans: readonly Wanted[]): Steps<Map<number, Opening>> {
+  const found = new Map<number, Opening>()
+  for (let wanted = plans; wanted.length > 0; ) {
+    const rows = wanted.map(({ planId, cell }) => ({
+      plan_id: planId,
+      cell_start: cell.start,
+      cell_end: cell.end,
+    }))
+    const uses = new Map((yield* tx.all(CELL_USES, { rows })).map((use) => [Number(use.plan_id), use]))
+    const full: Wanted[] = []
+    for (const { planId, cell, floor } of wanted) {
+      const use = uses.get(planId)
+      if (!use) throw new Error(`nobody knows what plan ${planId} has used`)
+      const free = openCell(cell, { claimed: use.claimed as Usd, usedStart: instantOrNull(use.used) }, floor)
+      if (free) found.set(planId, free)
+      else full.push({ planId, cell: cellAfter(cell), floor })
+    }
+    wanted = full
   }
+  return found
 }
 
 /** `windowId` is a free number. */
@@ -96,10 +110,7 @@ export type Closing = { reason: CloseReason; now: Instant }
 export const closeCurrent = (tx: Tx, planId: number, closing: Closing): Step<unknown> =>
   tx.together(closeWindow(tx, planId, closing), tx.run(DROP_SCHEDULE, { plan_id: planId }))
 
-/**
- * Closes the current window and opens another. The schedule's row is updated in place, never deleted and inserted: a
- * transaction that waits for the row then gets the new version.
- */
+/** The schedule's row is updated in place: a transaction that waits for the row then gets its new version. */
 export function* replaceCurrent(tx: Tx, closing: Closing, next: NewWindow): Steps<Schedule> {
   yield* closeWindow(tx, next.planId, closing)
   return yield* openWindow(tx, next)

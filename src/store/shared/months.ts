@@ -16,7 +16,7 @@ import {
   tradeOf,
 } from '../rows/ledger.ts'
 import { OF_TENANT } from '../sql/fragments.ts'
-import { breathe, instant, instantOrNull, type Params, query } from '../statement.ts'
+import { atOf, atOrNull, breathe, countOf, instant, instantOrNull, type Params, query } from '../statement.ts'
 import type { AdjustmentLine, LinePlace, MonthStore, TradeLine, UserLine } from '../store.ts'
 import { insertInto, type NewRow, selected } from '../tables.ts'
 import { type Base, callOf, NOTHING, type Scope, type Step, type Steps, type Tx } from '../transaction.ts'
@@ -27,8 +27,7 @@ import { isSandbox, timeAt } from './sandboxes.ts'
 export const createMonthStore = (base: Base): MonthStore => ({
   ...createFixing(base),
   readActivity: activityReader(base),
-  ...tradeLines(base),
-  ...adjustmentLines(base),
+  ...lineReaders(base),
 })
 
 /** The reads of an operator's report. */
@@ -65,13 +64,15 @@ const ADJUSTED = query<UserSums>(
 const OUTCOMES = query<Outcome>(
   `select d.status, count(*) as n from trades d where d.tenant_id = :tenant and ${IN_PERIOD} group by d.status`,
 )
-const CREATED = query<{ n: bigint }>(
+const CREATED = query(
   `select count(*) as n from executions
    where tenant_id = :tenant and created_at >= :start and created_at < :end`,
+  countOf,
 )
-const CANCELLED = query<{ n: bigint }>(
+const CANCELLED = query(
   `select count(*) as n from executions
    where tenant_id = :tenant and cancelled_at is not null and cancelled_at >= :start and cancelled_at < :end`,
+  countOf,
 )
 
 const activityReader =
@@ -82,7 +83,7 @@ const activityReader =
     const activity = { ...NO_ACTIVITY }
     const call = callOf(tenant)
     for await (const slice of slicesOf(base, { ...period, tenant: tenant.tenantId }, call)) {
-      const [byPlan, adjusted, outcomes, created, cancelled] = await base.read(
+      const [byPlan, adjusted, outcomes, created = 0, cancelled = 0] = await base.read(
         (tx) =>
           tx.together(
             tx.all(BY_PLAN, slice),
@@ -94,7 +95,7 @@ const activityReader =
         call,
       )
       for (const row of byPlan) plans.add(row.plan_id)
-      for (const row of [...byPlan, ...adjusted.map(withoutTrades)]) {
+      for (const row of [...byPlan, ...adjusted.map((sums) => ({ ...sums, trades: 0n }))]) {
         const line = added(lines.get(row.partner_user_id), row)
         lines.set(row.partner_user_id, line)
         activity.volume = (activity.volume + row.volume) as Usd
@@ -102,11 +103,11 @@ const activityReader =
         activity.partnerFees = (activity.partnerFees + row.fees) as Usd
       }
       const count = (status: string): number => Number(outcomes.find((one) => one.status === status)?.n ?? 0n)
-      activity.executionsCreated += Number(created?.n)
+      activity.executionsCreated += created
       activity.executionsFilled += count('filled')
       activity.executionsPartial += count('partial')
       activity.executionsFailed += count('failed')
-      activity.executionsCancelled += count('cancelled') + Number(cancelled?.n)
+      activity.executionsCancelled += count('cancelled') + cancelled
     }
     const users = [...lines.values()].sort((a, b) => (a.partnerUserId < b.partnerUserId ? -1 : 1))
     // A user whose only entry is an adjustment has a line, but is not active.
@@ -135,12 +136,52 @@ const added = (line: UserLine | undefined, row: LineSums): UserLine => ({
   partnerFees: ((line?.partnerFees ?? 0n) + row.fees) as Usd,
 })
 
-const withoutTrades = (row: UserSums): LineSums => ({ ...row, trades: 0n })
+// The lines of a period: their places, and the names by which a database knows them.
+
+type LineNames = TenantRow & { partner_user_id: string; partner_plan_id: string }
+
+const lineOf = (
+  row: LineNames & { execution_id: string; recorded_at: bigint },
+): Omit<TradeLine, 'entry' | 'number'> => ({
+  tenant: tenantOf(row),
+  executionId: row.execution_id as TradeLine['executionId'],
+  partnerUserId: row.partner_user_id,
+  partnerPlanId: row.partner_plan_id,
+  recordedAt: instant(row.recorded_at),
+})
+
+const tradeLineOf = (row: TradeRow & LineNames): TradeLine => ({
+  ...lineOf(row),
+  number: 0,
+  entry: { kind: 'trade', report: reportOf(row), receivedAt: instantOrNull(row.received_at) },
+})
+
+const adjustmentLineOf = (row: AdjustmentRow & LineNames & { trade_order_id: string }): TradeLine => ({
+  ...lineOf(row),
+  number: Number(row.adjustment_id),
+  entry: {
+    kind: 'adjustment',
+    partnerOrderId: row.partner_order_id ?? row.trade_order_id,
+    adjustment: adjustmentOf(row),
+  },
+})
 
 // The adjustments of a period, each with the trade that it corrects, page by page.
 
 /** The columns of the trade, beside those of the adjustment. */
-type Row = AdjustmentRow & LineNames & { [column in keyof TradeRow as `trade_${column}`]: TradeRow[column] }
+type ChangeRow = AdjustmentRow &
+  LineNames & { [column in keyof TradeRow as `trade_${column}`]: TradeRow[column] }
+
+const changeOf = (row: ChangeRow): AdjustmentLine => ({
+  ...lineOf(row),
+  partnerOrderId: row.partner_order_id ?? row.trade_partner_order_id,
+  adjustment: adjustmentOf(row),
+  original: tradeOf(
+    Object.fromEntries(TRADE_COLUMNS.map((column) => [column, row[`trade_${column}`]])) as Readonly<
+      Record<string, unknown>
+    > as TradeRow,
+  ),
+})
 
 /** The adjustments `a` of the tenants `t` that `scope` selects, with these columns of their trades `d`. */
 const adjustmentsOf = (scope: string, ofTrade: string): string =>
@@ -152,57 +193,36 @@ const adjustmentsOf = (scope: string, ofTrade: string): string =>
      and ${scope}
    order by a.recorded_at, a.execution_id, a.adjustment_id limit :limit`
 
-const PAGE = query<Row>(adjustmentsOf(OF_TENANT, selected(TRADE_COLUMNS, 'd', 'trade_')))
-
-const adjustmentLines = (base: Base): Pick<MonthStore, 'readAdjustmentLines'> => ({
-  async readAdjustmentLines({ start, end }, filter, { after, limit }) {
-    const place = {
-      at: after?.recordedAt ?? start,
-      id: after?.executionId ?? '',
-      number: after?.adjustment.adjustmentId ?? 0,
-    }
-    const rows = await base.look((tx) => tx.all(PAGE, { ...filter, ...place, end, limit }), LARGE)
-    return rows.map(changeOf)
-  },
-})
-
-const changeOf = (row: Row): AdjustmentLine => ({
-  ...lineOf(row),
-  partnerOrderId: row.partner_order_id ?? row.trade_partner_order_id,
-  adjustment: adjustmentOf(row),
-  original: tradeOf(
-    Object.fromEntries(TRADE_COLUMNS.map((column) => [column, row[`trade_${column}`]])) as Readonly<
-      Record<string, unknown>
-    > as TradeRow,
-  ),
-})
+const PAGE = query(adjustmentsOf(OF_TENANT, selected(TRADE_COLUMNS, 'd', 'trade_')), changeOf)
 
 // The lines of a trades export: confirmations and adjustments, in one order, page by page.
 
-const COUNT = query<{ n: bigint }>(
+const COUNT = query(
   `select cast(sum(x.n) as bigint) as n from (
      select count(*) as n from trades d join tenants t on t.tenant_id = d.tenant_id
      where ${IN_PERIOD} and ${OF_TENANT}
      union all select count(*) from adjustments d join tenants t on t.tenant_id = d.tenant_id
      where ${IN_PERIOD} and ${OF_TENANT}) x`,
+  countOf,
 )
 
 /** The lines of the tenants `t` that `scope` selects. */
 const linesOf = (scope: string) => ({
-  trades: query<TradeLineRow>(
+  trades: query(
     `select ${selected(TRADE_COLUMNS, 'd')},
        t.tenant_id, t.partner_slug, t.environment, u.partner_user_id, p.partner_plan_id
      from trades d join tenants t on t.tenant_id = d.tenant_id join users u on u.user_id = d.user_id
        join plans p on p.plan_id = d.plan_id
      where (d.recorded_at, d.execution_id) > (:at, :id) and d.recorded_at < :end and ${scope}
      order by d.recorded_at, d.execution_id limit :limit`,
+    tradeLineOf,
   ),
-  adjustments: query<AdjustmentLineRow>(adjustmentsOf(scope, 'd.partner_order_id as trade_order_id')),
+  adjustments: query(adjustmentsOf(scope, 'd.partner_order_id as trade_order_id'), adjustmentLineOf),
 })
 const OF_MANY = linesOf(OF_TENANT)
 const OF_ONE = linesOf('t.tenant_id = :tenant')
 
-function tradeLines(base: Base): Pick<MonthStore, 'readTradeLines' | 'readTenantLines' | 'countTradeLines'> {
+function lineReaders(base: Base): Omit<MonthStore, 'fixPeriod' | 'fixTenantPeriod' | 'readActivity'> {
   type Reading = { lines: typeof OF_MANY; whose: Params; scope: Scope }
   async function read({ lines, whose, scope }: Reading, after: LinePlace, limit: number) {
     // A single lower bound lets a page begin at its own place in the index, not at the start of the month.
@@ -212,7 +232,7 @@ function tradeLines(base: Base): Pick<MonthStore, 'readTradeLines' | 'readTenant
       (tx) => tx.together(tx.all(lines.trades, params), tx.all(lines.adjustments, params)),
       scope,
     )
-    return merged(trades.map(tradeLineOf), adjustments.map(adjustmentLineOf)).slice(0, limit)
+    return merged(trades, adjustments).slice(0, limit)
   }
   return {
     readTradeLines: ({ start, end }, filter, { after, limit }) =>
@@ -225,43 +245,21 @@ function tradeLines(base: Base): Pick<MonthStore, 'readTradeLines' | 'readTenant
         limit,
       ),
 
+    readAdjustmentLines({ start, end }, filter, { after, limit }) {
+      const place = {
+        at: after?.recordedAt ?? start,
+        id: after?.executionId ?? '',
+        number: after?.adjustment.adjustmentId ?? 0,
+      }
+      return base.look((tx) => tx.all(PAGE, { ...filter, ...place, end, limit }), LARGE)
+    },
+
     countTradeLines: async ({ start, end }, filter) =>
-      Number((await base.look((tx) => tx.get(COUNT, { ...filter, start, end }), LARGE))?.n),
+      (await base.look((tx) => tx.get(COUNT, { ...filter, start, end }), LARGE)) ?? 0,
   }
 }
 
 const beginningOf = (start: Instant): LinePlace => ({ recordedAt: start, executionId: '', number: 0 })
-
-type LineNames = TenantRow & { partner_user_id: string; partner_plan_id: string }
-type TradeLineRow = TradeRow & LineNames
-type AdjustmentLineRow = AdjustmentRow & LineNames & { trade_order_id: string }
-
-/** The place of a line, and the names by which a database knows it. */
-const lineOf = (
-  row: LineNames & { execution_id: string; recorded_at: bigint },
-): Omit<TradeLine, 'entry' | 'number'> => ({
-  tenant: tenantOf(row),
-  executionId: row.execution_id as TradeLine['executionId'],
-  partnerUserId: row.partner_user_id,
-  partnerPlanId: row.partner_plan_id,
-  recordedAt: instant(row.recorded_at),
-})
-
-const tradeLineOf = (row: TradeLineRow): TradeLine => ({
-  ...lineOf(row),
-  number: 0,
-  entry: { kind: 'trade', report: reportOf(row), receivedAt: instantOrNull(row.received_at) },
-})
-
-const adjustmentLineOf = (row: AdjustmentLineRow): TradeLine => ({
-  ...lineOf(row),
-  number: Number(row.adjustment_id),
-  entry: {
-    kind: 'adjustment',
-    partnerOrderId: row.partner_order_id ?? row.trade_order_id,
-    adjustment: adjustmentOf(row),
-  },
-})
 
 /** Both in the order of an export. Ids are ASCII, so comparing them here gives the order of a store. */
 function merged(trades: TradeLine[], adjustments: TradeLine[]): TradeLine[] {
@@ -283,9 +281,10 @@ const EXECUTIONS_PER_SLICE = 20_000
 type Slice = { tenant: number; start: Instant; end: Instant }
 
 const beyond = (table: string, at: string) =>
-  query<{ at: bigint }>(
+  query(
     `select ${at} as at from ${table} where tenant_id = :tenant and ${at} >= :start and ${at} < :end
      order by ${at} limit 1 offset :many`,
+    atOf,
   )
 const TRADE_BEYOND = beyond('trades', 'recorded_at')
 const EXECUTION_BEYOND = beyond('executions', 'created_at')
@@ -302,7 +301,7 @@ async function* slicesOf(base: Base, { tenant, start, end }: Slice, call: Scope)
         ),
       call,
     )
-    const until = full.flat().reduce<Instant>((least, { at }) => earlier(least, instant(at)), day.end)
+    const until = full.flat().reduce((least, at) => earlier(least, at), day.end)
     const slice = { ...day, end: later(until, plus(from, 1)) }
     yield slice
     from = slice.end
@@ -313,18 +312,11 @@ async function* slicesOf(base: Base, { tenant, start, end }: Slice, call: Scope)
 // The closing of a month, and the bound below which nothing is dated any more, behind the gate of months on a server
 // (../postgres/server/month-gate.ts), alone.
 
-/**
- * Closing a later month waited for the last write that could be dated before its end, so earlier months are final as
- * well.
- */
-export const IS_CLOSED = query<{ closed: bigint }>(
-  'select count(*) as closed from (select 1 from closed_months where month >= :month limit 1) x',
-)
+/** Also once a later month is closed: that waited for the last write that could be dated before its end. */
+export const IS_CLOSED = query('select 1 from closed_months where month >= :month limit 1', () => true)
 /** When the first partner was added: nothing before that could be billed. */
-const FIRST_PARTNER = query<{ at: bigint | null }>('select min(created_at) as at from partners')
+const FIRST_PARTNER = query('select min(created_at) as at from partners', atOrNull)
 const CLOSE_MONTH = query<never>(`${insertInto('closed_months')} on conflict do nothing`)
-const closingParams = ({ month, end }: Period, now: Instant) =>
-  ({ month, period_end: end, closed_at: now }) satisfies NewRow<'closed_months'>
 
 /** One row with the bound up to which months were reported: no later write is dated below it. */
 const REPORT_UNTIL = query<never>(
@@ -336,14 +328,12 @@ const REPORT_SANDBOX_UNTIL = query<never>(
   'update sandboxes set reported_until = :at where tenant_id = :tenant and reported_until < :at',
 )
 
-/**
- * The newest in order, not the latest in time: a pass dated by a clock that was ahead no longer counts once another
- * pass has come.
- */
-const NEWEST_FINISHED_PASS = query<{ at: bigint }>(
+/** The newest in order, not in time: a pass dated by a clock that was ahead counts until the next one. */
+export const NEWEST_FINISHED_PASS = query(
   'select at from ticks where finished_at is not null order by tick_id desc limit 1',
+  atOf,
 )
-const NEWEST_CHANGE = query<{ at: bigint }>('select at from audit order by audit_id desc limit 1')
+const NEWEST_CHANGE = query('select at from audit order by audit_id desc limit 1', atOf)
 
 /** How long a partner's call that closes a month may keep others from writing while a write is under way. */
 const CALL_WAITS_MS = 250
@@ -385,8 +375,8 @@ function createFixing({ read, write }: Base): Pick<MonthStore, 'fixPeriod' | 'fi
     call: ForCall,
   ): Promise<'closed' | 'own' | 'unconfirmed' | 'common'> =>
     read(function* (tx) {
-      const [closed, now] = yield* tx.together(tx.get(IS_CLOSED, { month: period.month }), tx.present)
-      if (closed?.closed === 1n) return 'closed'
+      const [isClosed, now] = yield* tx.together(tx.get(IS_CLOSED, { month: period.month }), tx.present)
+      if (isClosed) return 'closed'
       if (tenant && (now < period.end || (yield* isSandbox(tx, tenant.tenantId)))) return 'own'
       return now < period.end || isConfirmed(period, yield* reached(tx, null)) ? 'common' : 'unconfirmed'
     }, call)
@@ -459,12 +449,13 @@ function* fix(tx: Tx, period: Period, { now, sandbox }: Clock): Steps<FixedPerio
     return fixed
   }
   const known = { now, reached: yield* reached(tx, sandbox) }
-  const first = sandbox === null ? instantOrNull((yield* tx.get(FIRST_PARTNER))?.at ?? null) : null
+  const first = sandbox === null ? ((yield* tx.get(FIRST_PARTNER)) ?? null) : null
   const { fixed, reportedUntil, closes } = overPeriod(period, known, first)
-  yield* tx.together(
-    closes && sandbox === null ? tx.run(CLOSE_MONTH, closingParams(closes, now)) : NOTHING,
-    report(tx, reportedUntil, sandbox),
-  )
+  if (closes && sandbox === null) {
+    const { month, end } = closes
+    yield* tx.run(CLOSE_MONTH, { month, period_end: end, closed_at: now } satisfies NewRow<'closed_months'>)
+  }
+  yield* report(tx, reportedUntil, sandbox)
   return fixed
 }
 
@@ -474,25 +465,19 @@ function report(tx: Tx, at: Instant | null, sandbox: number | null): Step<unknow
   return tx.run(REPORT_UNTIL, { at })
 }
 
-// Confirms that a month is over: how far time has come according to the records, whatever the clock shows. A billing
-// report alone closes no month.
+// Confirms that a month is over: how far time has come by the records. A billing report alone closes no month.
 
 const NEVER = 0 as Instant
 
-/**
- * The instant of the newest pass, trade, adjustment or change by an operator, in the time of a sandbox or the real one;
- * nothing counts while the clock is in doubt.
- */
+/** The newest pass, change, trade or adjustment, in a sandbox's time or the real one; never while that is in doubt. */
 function* reached(tx: Tx, sandbox: number | null): Steps<Instant> {
-  const [dispute, pass, change] = yield* tx.together(
+  const [dispute, pass = NEVER, change = NEVER] = yield* tx.together(
     standingDispute(tx),
     tx.get(NEWEST_FINISHED_PASS),
     tx.get(NEWEST_CHANGE),
   )
   if (dispute) return NEVER
-  const noted = later(at(pass), at(change))
+  const noted = later(pass, change)
   if (sandbox !== null) return yield* timeAt(tx, sandbox, noted)
   return later(noted, (yield* latestRecordedAt(tx, null)) ?? NEVER)
 }
-
-const at = (row: { at: bigint } | undefined): Instant => instantOrNull(row?.at ?? null) ?? NEVER

@@ -1,19 +1,15 @@
 // One page of a pass, in the caller's transaction, of a pass, a preview or a sandbox: its plans are locked, rolled,
 // decided and stored in a handful of statements.
 
-import type { ExecutionId } from '../../core/execution.ts'
 import type { Usd } from '../../core/money.ts'
 import type { Tenant } from '../../core/partner.ts'
 import type { Instant } from '../../core/time.ts'
 import {
-  cellAfter,
   close,
   type Frequency,
   freshSchedule,
   leastInstruction,
   type OnGrid,
-  type Opening,
-  openCell,
   opened,
   reserve,
   type Schedule,
@@ -32,22 +28,24 @@ import {
   type WindowRow,
   windowOf,
 } from '../rows/ledger.ts'
-import { cellUse, LATEST_EXECUTION } from '../sql/fragments.ts'
-import { instantOrNull, type Params, type Query, query } from '../statement.ts'
+import { LATEST_EXECUTION } from '../sql/fragments.ts'
+import { type Params, type Query, query } from '../statement.ts'
 import type { Fired, PassCounts, PlanDecisions } from '../store.ts'
-import { type ColumnName, columnsToAdd, kindsOf } from '../tables.ts'
+import { type ColumnName, columnsToAdd, insertRows, kindsOf } from '../tables.ts'
 import type { Step, Steps, Times, Tx } from '../transaction.ts'
-import { usersStopping } from './users.ts'
+import { freeCells } from './ledger.ts'
+import { USERS_STOPPING } from './users.ts'
 
 /** `tenants` are those of the plans, which the transaction has in its scope. */
 export type Page = { planIds: readonly number[]; tenants: readonly number[]; decisions: PlanDecisions }
 
 // Every change of a plan that has a schedule, or of its windows or executions, locks the schedule first. Later
 // statements read, and see what was committed meanwhile.
-const LOCK_SCHEDULES = query<{ plan_id: bigint }>(
+const LOCK_SCHEDULES = query(
   ({ among, forUpdate }) =>
     `select plan_id from schedules where ${among('plan_id', 'plan_ids')} and awake = 1
      order by plan_id ${forUpdate('schedules')}`,
+  (row: { plan_id: bigint }) => row.plan_id,
 )
 const LOCK_WINDOWS = query(
   `select from windows where window_id in (
@@ -66,12 +64,15 @@ const PLANS = query<PlanRow>(
      order by s.plan_id`,
 )
 /** The partner is read directly, because on a server its schedules are updated later. */
-const TENANTS = query<TenantRow & { min_tranche: bigint }>(
+const TENANTS = query(
   ({ among }) =>
     `select t.*, r.min_tranche from tenants t join partners r on r.partner_slug = t.partner_slug
      where ${among('t.tenant_id', 'tenants')} and r.status = 'active' and r.held = 0`,
+  (row: TenantRow & { min_tranche: bigint }) => ({
+    tenant: tenantOf(row),
+    minTranche: row.min_tranche as Usd,
+  }),
 )
-const LATEST_ID = query<{ id: string }>(LATEST_EXECUTION)
 
 /** An update of many rows, found by the number of their plan or window. */
 const updateOf = <T extends 'schedules' | 'windows'>(
@@ -95,24 +96,10 @@ const PUT_IN_SLOT = updateOf(
 )
 const RESERVE = updateOf('windows', 'window_id', ['reserved'])
 const CLOSE = updateOf('windows', 'window_id', ['released', 'closed_at', 'close_reason'])
-const EXECUTIONS = columnsToAdd('executions')
-const ADD_EXECUTIONS = query(
-  ({ rows }) =>
-    `insert into executions (${EXECUTIONS.join(', ')})
-     select ${EXECUTIONS.join(', ')} from ${rows('rows', kindsOf('executions', ...EXECUTIONS), 'n')}`,
-)
-const OPENED = columnsToAdd('windows', 'window_id')
+const ADD_EXECUTIONS = query((dialect) => insertRows(dialect, 'executions'))
 const OPEN = query<{ window_id: bigint; plan_id: bigint }>(
-  ({ rows }) =>
-    `insert into windows (${OPENED.join(', ')})
-     select ${OPENED.join(', ')} from ${rows('rows', kindsOf('windows', ...OPENED), 'n')}
-     returning window_id, plan_id`,
-)
-const CELLS = { plan_id: 'integer', cell_start: 'integer', cell_end: 'integer' } as const
-const CELL_USES = query<{ plan_id: bigint; claimed: bigint; used: bigint | null }>(
-  ({ rows }) =>
-    `select n.plan_id, ${cellUse({ planId: 'n.plan_id', start: 'n.cell_start', end: 'n.cell_end' })}
-     from ${rows('rows', CELLS, 'n')}`,
+  (dialect) =>
+    `${insertRows(dialect, 'windows', columnsToAdd('windows', 'window_id'))} returning window_id, plan_id`,
 )
 
 const write = (tx: Tx, statement: Query<never>, rows: readonly Params[]): Step<unknown> =>
@@ -125,26 +112,28 @@ export function* runPage(
   times: Step<Times>,
 ): Steps<PassCounts & { fired: Fired[] }> {
   const plans = { plan_ids: planIds }
-  const [{ real, of: timeOf }, locked, , rows, active, stopping, latest] = yield* tx.together(
+  const [{ real, of: timeOf }, locked, , rows, active, stopping, latest = null] = yield* tx.together(
     times,
     tx.all(LOCK_SCHEDULES, plans),
     tx.lock(LOCK_WINDOWS, plans),
     tx.all(PLANS, plans),
     tx.all(TENANTS, { tenants }),
-    usersStopping(tx),
-    tx.get(LATEST_ID),
+    tx.all(USERS_STOPPING),
+    tx.get(LATEST_EXECUTION),
   )
-  const owners = new Map(active.map((row) => [row.tenant_id, ownerOf(row, timeOf)]))
+  const owners = new Map(
+    active.map((one) => [one.tenant.tenantId, { ...one, now: timeOf(one.tenant.tenantId) }]),
+  )
   // Plans that woke while this waited for the locks are not locked, and are due again.
-  const ours = new Set(locked.map(({ plan_id }) => plan_id))
-  const stopped = new Set(stopping.map(({ user_id }) => user_id))
+  const ours = new Set(locked)
+  const stopped = new Set(stopping)
   const due = rows.flatMap((row) => {
-    const owner = owners.get(row.tenant_id)
+    const owner = owners.get(Number(row.tenant_id))
     return owner && ours.has(row.plan_id) && !stopped.has(row.user_id) ? [duePlanOf(row, owner)] : []
   })
   const rolled = yield* rollWindows(tx, due, decisions.roll)
 
-  let executionId = (latest?.id ?? null) as ExecutionId | null
+  let executionId = latest
   const [moved, inSlot]: [Schedule[], Schedule[]] = [[], []]
   const fired: FiredRow[] = []
   const reserved: Window[] = []
@@ -168,10 +157,6 @@ export function* runPage(
 }
 
 type Owner = { tenant: Tenant; minTranche: Usd; now: Instant }
-const ownerOf = (row: TenantRow & { min_tranche: bigint }, timeOf: Times['of']): Owner => {
-  const tenant = tenantOf(row)
-  return { tenant, minTranche: row.min_tranche as Usd, now: timeOf(tenant.tenantId) }
-}
 
 type DuePlan = Owner & { schedule: Schedule; window: Window; terms: Pick<OnGrid, 'frequency' | 'amount'> }
 function duePlanOf(row: PlanRow, owner: Owner): DuePlan {
@@ -184,8 +169,7 @@ function duePlanOf(row: PlanRow, owner: Owner): DuePlan {
   }
 }
 
-// Windows that are over are closed and their successors opened, many in a few statements: thousands end at the same
-// midnight.
+// Windows that are over are closed and others opened, many in a few statements: thousands end at the same midnight.
 
 /** The window that follows one that is over, and its schedule, which is not written yet. */
 type Rolled = { window: Window; schedule: Schedule }
@@ -202,7 +186,12 @@ function* rollWindows(
     return cell ? [{ ...plan, cell }] : []
   })
   if (over.length === 0) return new Map()
-  const openings = yield* freeCells(tx, over)
+  const wanted = over.map(({ window, terms, minTranche, cell }) => ({
+    planId: window.planId,
+    cell,
+    floor: leastInstruction(minTranche, terms.amount),
+  }))
+  const openings = yield* freeCells(tx, wanted)
   const closed = over.map(({ window, now }) => close(window, now, 'ended'))
   const [, ids] = yield* tx.together(
     tx.run(CLOSE, {
@@ -219,32 +208,4 @@ function* rollWindows(
       return [planId, { window, schedule: freshSchedule(window, minTranche) }]
     }),
   )
-}
-
-/** The first cell of each plan that has money left: nearly always the one given. */
-function* freeCells(tx: Tx, over: readonly (DuePlan & { cell: Opening })[]): Steps<Map<number, Opening>> {
-  const found = new Map<number, Opening>()
-  let wanted = over.map(({ window, terms, minTranche, cell }) => ({
-    planId: window.planId,
-    cell,
-    floor: leastInstruction(minTranche, terms.amount),
-  }))
-  while (wanted.length > 0) {
-    const rows = wanted.map(({ planId, cell }) => ({
-      plan_id: planId,
-      cell_start: cell.start,
-      cell_end: cell.end,
-    }))
-    const uses = new Map((yield* tx.all(CELL_USES, { rows })).map((use) => [Number(use.plan_id), use]))
-    const full: typeof wanted = []
-    for (const { planId, cell, floor } of wanted) {
-      const use = uses.get(planId)
-      if (!use) throw new Error(`nobody knows what plan ${planId} has used`)
-      const free = openCell(cell, { claimed: use.claimed as Usd, usedStart: instantOrNull(use.used) }, floor)
-      if (free) found.set(planId, free)
-      else full.push({ planId, cell: cellAfter(cell), floor })
-    }
-    wanted = full
-  }
-  return found
 }

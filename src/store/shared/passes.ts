@@ -6,22 +6,21 @@ import type { ExecutionId } from '../../core/execution.ts'
 import { DAY_MS, type Instant, plus } from '../../core/time.ts'
 import { PASS_GAPS_SEEN } from '../../core/window.ts'
 import { type TenantRow, tenantOf, type WebhookRow, webhookOf } from '../rows/accounts.ts'
-import { type DisputeRow, disputeOf } from '../rows/ledger.ts'
-import { instant, query } from '../statement.ts'
-import {
-  type AskedFeed,
-  type ClockStore,
-  type DueRanges,
-  type Fired,
-  type ObservedPrice,
-  type PassStart,
-  type PassStore,
-  type Preview,
-  type WakeUpStore,
-  wakeUpsOf,
+import { disputeOf } from '../rows/ledger.ts'
+import { atOf, instant, query } from '../statement.ts'
+import type {
+  AskedFeed,
+  ClockStore,
+  DueRanges,
+  Fired,
+  ObservedPrice,
+  PassStart,
+  PassStore,
+  Preview,
+  WakeUpStore,
 } from '../store.ts'
 import { columnsToAdd, insertInto, overwritten } from '../tables.ts'
-import type { Base, Step, Steps, Tx, WriteTx } from '../transaction.ts'
+import type { Base, Steps, Tx, WriteTx } from '../transaction.ts'
 import { runPage } from './pages.ts'
 import { addPrice, newestPrice, volatilityNow } from './prices.ts'
 
@@ -31,15 +30,14 @@ const PASSES_KEPT = 10_080
 const FAILURE_MAX = 300
 
 /** Time between passes, oldest first; after a clock that was set back, none. */
-function gapsMs(latestFirst: readonly (bigint | Instant)[]): number[] {
-  const at = latestFirst.map(Number).reverse()
+function gapsMs(latestFirst: readonly Instant[]): number[] {
+  const at = latestFirst.toReversed()
   return at.slice(1).map((t, i) => Math.max(0, t - (at[i] ?? t)))
 }
 
-type TickRow = { tick_id: bigint; at: bigint }
-
-const BEGIN = query<TickRow>(
+const BEGIN = query(
   ({ databaseBytes }) => `${insertInto('ticks', { database_bytes: databaseBytes })} returning tick_id, at`,
+  (row: { tick_id: bigint; at: bigint }) => ({ passId: Number(row.tick_id), at: instant(row.at) }),
 )
 const FORGET_PASSES = query('delete from ticks where tick_id <= :before')
 const FORGET_EVENTS = query('delete from webhook_events where tick_id between 1 and :before')
@@ -47,17 +45,19 @@ const FORGET_EVENTS = query('delete from webhook_events where tick_id between 1 
 const FORGET_SANDBOX_EVENTS = query(
   'delete from webhook_events where tick_id < 0 and (claimed_at is not null or created_at < :before)',
 )
-const TIMES = query<{ at: bigint }>(
+const TIMES = query(
   `select at from ticks where tick_id <= coalesce(cast(:tick_id as bigint), tick_id)
    order by tick_id desc limit :limit`,
+  atOf,
 )
 const FINISH = query(
   `update ticks set plans_evaluated = :plans_evaluated, executions_created = :executions_created,
      windows_rolled = :windows_rolled, finished_at = :finished_at
    where tick_id = :tick_id`,
 )
-const TENANTS = query<{ tenant_id: bigint }>(
+const TENANTS = query(
   ({ among }) => `select distinct tenant_id from plans where ${among('plan_id', 'plan_ids')}`,
+  (row: { tenant_id: bigint }) => Number(row.tenant_id),
 )
 const NAMES = query<{ plan_id: bigint; partner_plan_id: string }>(
   ({ among }) => `select plan_id, partner_plan_id from plans where ${among('plan_id', 'plan_ids')}`,
@@ -137,7 +137,7 @@ export const createPassStore = (
   listDuePlans: async (due) => [...(await listDue(due))],
 
   async changeDuePlans(passId, planIds, decisions) {
-    const tenants = await tenantsOf(base, planIds)
+    const tenants = await base.look((tx) => tx.all(TENANTS, { plan_ids: planIds }))
     return base.write(
       function* (tx) {
         const begun = performance.now()
@@ -161,13 +161,13 @@ export const createPassStore = (
         newestPrice(tx, at),
         volatilityNow(tx),
       )
-      return { at, price, volatility, passGapsMs: gapsMs([at, ...times.map(({ at }) => at)]) }
+      return { at, price, volatility, passGapsMs: gapsMs([at, ...times]) }
     }),
 
   async previewDuePlans(planIds, decisions) {
     // Done for real and then rolled back, so that the preview cannot differ from a pass.
     const undo = new Undo<Preview[]>()
-    const tenants = await tenantsOf(base, planIds)
+    const tenants = await base.look((tx) => tx.all(TENANTS, { plan_ids: planIds }))
     const work = base.write(
       function* (tx) {
         const { fired } = yield* runPage(tx, { planIds, tenants, decisions }, tx.times)
@@ -196,29 +196,17 @@ function* begin(tx: WriteTx, observed: ObservedPrice | null, feed: AskedFeed | n
     feed_failure: feed?.failure?.slice(0, FAILURE_MAX) ?? null,
   })
   if (!tick) throw new Error('a pass was noted without a number')
-  const at = instant(tick.at)
-  const before = Number(tick.tick_id) - PASSES_KEPT
+  const { passId, at } = tick
+  const before = passId - PASSES_KEPT
   const [times, price, volatility] = yield* tx.together(
-    tx.all(TIMES, { tick_id: tick.tick_id, limit: PASS_GAPS_SEEN + 1 }),
+    tx.all(TIMES, { tick_id: passId, limit: PASS_GAPS_SEEN + 1 }),
     newestPrice(tx, at),
     volatilityNow(tx),
     tx.run(FORGET_PASSES, { before }),
     tx.run(FORGET_EVENTS, { before }),
     tx.run(FORGET_SANDBOX_EVENTS, { before: plus(real, -DAY_MS) }),
   )
-  return {
-    passId: Number(tick.tick_id),
-    at,
-    price,
-    volatility,
-    passGapsMs: gapsMs(times.map(({ at }) => at)),
-  }
-}
-
-/** The tenants of plans. */
-async function tenantsOf({ look }: Base, planIds: readonly number[]): Promise<number[]> {
-  const rows = await look((tx) => tx.all(TENANTS, { plan_ids: planIds }))
-  return rows.map(({ tenant_id }) => Number(tenant_id))
+  return { passId, at, price, volatility, passGapsMs: gapsMs(times) }
 }
 
 class Undo<T> extends Error {
@@ -252,8 +240,13 @@ const ACTIVE = query<TenantRow & WebhookRow>(
 export function* writeWakeUps(tx: WriteTx, passId: number, fired: readonly Fired[]): Steps<void> {
   if (fired.length === 0) return
   const { real } = yield* tx.times
-  const wakeUps = wakeUpsOf(fired).map(({ tenant, ...rest }) => ({ tenant_id: tenant.tenantId, ...rest }))
-  yield* tx.run(WAKE, { tick_id: passId, now: real, wake_ups: wakeUps })
+  const byTenant = Map.groupBy(fired, ({ tenant }) => tenant.tenantId)
+  const wake_ups = [...byTenant].map(([tenant_id, of]) => ({
+    tenant_id,
+    count: of.length,
+    earliest: of[0]?.executionId,
+  }))
+  yield* tx.run(WAKE, { tick_id: passId, now: real, wake_ups })
 }
 
 export const createWakeUpStore = ({ write }: Base): WakeUpStore => ({
@@ -274,7 +267,7 @@ export const createWakeUpStore = ({ write }: Base): WakeUpStore => ({
 
 // The single row that says the clock is in doubt, so that every process knows the finding of one pass.
 
-const STANDING = query<DisputeRow>('select * from clock_disputes')
+const STANDING = query('select * from clock_disputes', disputeOf)
 // The table is locked, because there may be no row to lock, and this hardly ever happens.
 const LOCK_TABLE = query('lock table clock_disputes in share row exclusive mode')
 const PUT_DISPUTE = query(
@@ -298,7 +291,13 @@ export function createClockStore({ read, write }: Base): ClockStore {
       return write(function* (tx) {
         const [{ real }, , standing] = yield* tx.together(tx.times, tx.lock(LOCK_TABLE), standingDispute(tx))
         const dispute = decide(real, standing)
-        yield* putDispute(tx, dispute)
+        yield* dispute
+          ? tx.run(PUT_DISPUTE, {
+              clock_at: dispute.clockAt,
+              witness_at: dispute.witness.at,
+              source: dispute.witness.source,
+            })
+          : tx.run(CLEAR_DISPUTE)
         return dispute
       })
     },
@@ -309,12 +308,5 @@ export function createClockStore({ read, write }: Base): ClockStore {
 
 /** The dispute that stands. */
 export function* standingDispute(tx: Tx): Steps<Dispute | null> {
-  const row = yield* tx.get(STANDING)
-  return row ? disputeOf(row) : null
-}
-
-function putDispute(tx: Tx, dispute: Dispute | null): Step<unknown> {
-  if (dispute === null) return tx.run(CLEAR_DISPUTE)
-  const { source, at } = dispute.witness
-  return tx.run(PUT_DISPUTE, { clock_at: dispute.clockAt, witness_at: at, source })
+  return (yield* tx.get(STANDING)) ?? null
 }

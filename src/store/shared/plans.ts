@@ -9,17 +9,15 @@ import { refuseFrozen } from '../frozen.ts'
 import { type TenantRow, tenantOf, type UserRow, userOf } from '../rows/accounts.ts'
 import {
   type PlanRow,
-  type PlanStateRow,
   planOf,
   planParams,
   planStateOf,
-  type ScheduleRow,
   scheduleOf,
   type WindowRow,
   windowOf,
 } from '../rows/ledger.ts'
 import { IN_REAL_TIME, OF_TENANT, PLAN_BY_NAME, SELECT_USER } from '../sql/fragments.ts'
-import { instant, instantOrNull, type Params, query } from '../statement.ts'
+import { atOf, atOrNull, query } from '../statement.ts'
 import type { ListedPlan, PlanAhead, PlanStore, WindowStore } from '../store.ts'
 import { assigned, columnsToAdd, insertInto } from '../tables.ts'
 import {
@@ -28,6 +26,7 @@ import {
   NOTHING,
   ofTenant,
   type ReadTx,
+  type Step,
   type Steps,
   type Tx,
   type WriteTx,
@@ -37,7 +36,7 @@ import {
   cancelOpen,
   closeCurrent,
   currentWindow,
-  freeCell,
+  freeCells,
   lockPlanByName,
   lockPlans,
   openWindow,
@@ -48,32 +47,32 @@ import { timeOf } from './sandboxes.ts'
 
 const USER = query<UserRow>(SELECT_USER)
 const BY_NAME = query<PlanRow>(PLAN_BY_NAME)
-const STARTS = query<{ window_start: bigint }>(
-  `select distinct window_start from executions where plan_id = :plan_id and window_start >= :now
+const STARTS = query(
+  `select distinct window_start as at from executions where plan_id = :plan_id and window_start >= :now
    order by window_start`,
+  atOf,
 )
 /** The latest start that windows under a plan's id may have had in executions that a reset of its sandbox removed. */
-const BEFORE_RESET = query<{ used: bigint | null }>(
-  `select max(x.used) as used from (
+const BEFORE_RESET = query(
+  `select max(x.used) as at from (
      select window_start as used from used_before_reset
      where tenant_id = :tenant and partner_plan_id = :partner_plan_id
      union all select used_until from sandboxes where tenant_id = :tenant) x`,
+  atOrNull,
 )
-const MINIMUM = query<{ min_tranche: bigint }>(
+const MINIMUM = query(
   'select min_tranche from partners join tenants using (partner_slug) where tenant_id = :tenant',
+  (row: { min_tranche: bigint }) => row.min_tranche as Usd,
 )
-const INSERT = query<{ plan_id: bigint }>(`${insertInto('plans')} returning plan_id`)
+const INSERT = query(`${insertInto('plans')} returning plan_id`, (row: { plan_id: bigint }) =>
+  Number(row.plan_id),
+)
 const UPDATE = query(
   `update plans set ${assigned(columnsToAdd('plans', 'tenant_id', 'user_id', 'partner_plan_id', 'created_at'))}
    where tenant_id = :tenant_id and plan_id = :plan_id`,
 )
 
 type ChangePlan = PlanStore['changePlan']
-
-export const createPlanWriter = ({ write }: Base): Pick<PlanStore, 'changePlan'> => ({
-  changePlan: (tenant, ids, decide) =>
-    write((tx) => change(tx, tenant, ids, decide), { ...callOf(tenant), onceMore: true }),
-})
 
 function* change(
   tx: WriteTx,
@@ -82,7 +81,7 @@ function* change(
   decide: Parameters<ChangePlan>[2],
 ): Steps<Awaited<ReturnType<ChangePlan>>> {
   const named = { tenant: tenantId, partner_user_id: partnerUserId, partner_plan_id: partnerPlanId }
-  const [times, frozen, , userRow, planRow, minimum, before] = yield* tx.together(
+  const [times, frozen, , userRow, planRow, minTranche, usedBeforeReset = null] = yield* tx.together(
     tx.times,
     tx.frozen,
     lockPlanByName(tx, named),
@@ -94,38 +93,32 @@ function* change(
   const now = times.of(tenantId)
   const user = userRow ? userOf(userRow) : null
   const plan = planRow ? planOf(planRow) : null
-  const [window, starts] = plan
+  const [window, usedStarts] = plan
     ? yield* tx.together(currentWindow(tx, plan.planId), tx.all(STARTS, { plan_id: plan.planId, now }))
     : [null, []]
-  const usedStarts = starts.map(({ window_start }) => instant(window_start))
-  const usedBeforeReset = instantOrNull(before?.used ?? null)
   const made = decide({ user, plan, window, usedStarts, usedBeforeReset }, now)
   if (made.plan === plan) return plan
   refuseFrozen(frozen, startsBuying(made, plan))
 
   const userId = (planRow ?? userRow)?.user_id as bigint
   const params = planParams(made.plan, { tenantId, userId })
-  const [planId, windowId] = yield* tx.together(
-    plan ? updated(tx, plan.planId, params) : inserted(tx, params),
+  const [written, windowId] = yield* tx.together(
+    plan ? tx.run(UPDATE, { ...params, plan_id: plan.planId }) : (tx.get(INSERT, params) as Step<number>),
     made.open ? tx.nextId('windows') : NOTHING,
   )
-  const minTranche = minimum?.min_tranche as Usd
-  const next = made.open && { planId, windowId: windowId as number, opening: made.open, minTranche }
+  const planId = plan?.planId ?? written
+  const next = made.open && {
+    planId,
+    windowId: windowId as number,
+    opening: made.open,
+    minTranche: minTranche as Usd,
+  }
   if (made.cancelsExecutions) yield* cancelOpen(tx, [planId], now)
   if (made.close && next) yield* replaceCurrent(tx, { reason: made.close, now }, next)
   else if (made.close) yield* closeCurrent(tx, planId, { reason: made.close, now })
   else if (next) yield* openWindow(tx, next)
   yield* wake(tx, planId)
   return made.plan
-}
-
-function* inserted(tx: Tx, params: Params): Steps<number> {
-  return Number((yield* tx.get(INSERT, params))?.plan_id)
-}
-
-function* updated(tx: Tx, planId: number, params: Params): Steps<number> {
-  yield* tx.run(UPDATE, { ...params, plan_id: planId })
-  return planId
 }
 
 type ListedRow = PlanRow & TenantRow
@@ -150,35 +143,42 @@ const SELECT_STATE = `
   from plans p join users u on u.user_id = p.user_id
     left join windows w on w.plan_id = p.plan_id and w.closed_at is null left join schedules s on s.plan_id = p.plan_id
   where p.tenant_id = :tenant`
-const STATES = query<PlanStateRow>(
+const STATES = query(
   `${SELECT_STATE} and p.partner_plan_id > :after order by p.partner_plan_id limit :limit`,
+  planStateOf,
 )
-const STATE = query<PlanStateRow>(`${SELECT_STATE} and p.partner_plan_id = :partner_plan_id`)
-const HELD = query<{ held: bigint }>(
+const STATE = query(`${SELECT_STATE} and p.partner_plan_id = :partner_plan_id`, planStateOf)
+const HELD = query(
   'select held from partners join tenants using (partner_slug) where tenant_id = :tenant',
+  (row: { held: bigint }) => row.held === 1n,
 )
-const CURRENT_WINDOWS = query<WindowRow>(
+const CURRENT_WINDOWS = query(
   ({ among }) => `select * from windows where ${among('plan_id', 'plan_ids')} and closed_at is null`,
+  windowOf,
 )
-const WINDOWS = query<WindowRow>(
+const WINDOWS = query(
   'select * from windows where plan_id = :plan_id order by window_start, window_id',
+  windowOf,
 )
-const SCHEDULE = query<ScheduleRow>('select * from schedules where plan_id = :plan_id')
+export const SCHEDULE = query('select * from schedules where plan_id = :plan_id', scheduleOf)
 
-export const createPlanReader = ({ read }: Base): Omit<PlanStore, 'changePlan'> => ({
+export const createPlanStore = ({ read, write }: Base): PlanStore => ({
+  changePlan: (tenant, ids, decide) =>
+    write((tx) => change(tx, tenant, ids, decide), { ...callOf(tenant), onceMore: true }),
+
   readPlans: (tenant, { after, limit }) =>
     read(function* (tx) {
-      const [rows, state] = yield* tx.together(
+      const [plans, common] = yield* tx.together(
         tx.all(STATES, { tenant: tenant.tenantId, after: after ?? '', limit }),
         stateIn(tx, tenant),
       )
-      return rows.map(state)
+      return plans.map((plan) => ({ ...plan, ...common }))
     }, callOf(tenant)),
 
   readPlan: (tenant, partnerPlanId) =>
     read(function* (tx) {
-      const row = yield* tx.get(STATE, { tenant: tenant.tenantId, partner_plan_id: partnerPlanId })
-      return row ? (yield* stateIn(tx, tenant))(row) : null
+      const plan = yield* tx.get(STATE, { tenant: tenant.tenantId, partner_plan_id: partnerPlanId })
+      return plan ? { ...plan, ...(yield* stateIn(tx, tenant)) } : null
     }, callOf(tenant)),
 
   listPlans: (filter, { after, limit }) =>
@@ -195,25 +195,26 @@ export const createPlanReader = ({ read }: Base): Omit<PlanStore, 'changePlan'> 
         ),
       )
       return plans.map((plan, i) => {
-        const [windows, schedule] = parts[i] ?? [[], undefined]
-        return { ...plan, windows: windows.map(windowOf), schedule: schedule ? scheduleOf(schedule) : null }
+        const [windows = [], schedule = null] = parts[i] ?? []
+        return { ...plan, windows, schedule }
       })
     }),
 })
 
-function* stateIn(tx: ReadTx, { tenantId }: Tenant): Steps<(row: PlanStateRow) => PlanState> {
-  const [partner, now] = yield* tx.together(tx.get(HELD, { tenant: tenantId }), timeOf(tx, tenantId))
-  return (row) => ({ ...planStateOf(row), held: partner?.held === 1n, now })
+/** What the state of every plan of a tenant has in common. */
+function* stateIn(tx: ReadTx, { tenantId }: Tenant): Steps<Pick<PlanState, 'held' | 'now'>> {
+  const [held = false, now] = yield* tx.together(tx.get(HELD, { tenant: tenantId }), timeOf(tx, tenantId))
+  return { held, now }
 }
 
 /** Plans as they are listed, each with its current window. */
 function* listed(tx: Tx, rows: readonly ListedRow[]): Steps<ListedPlan[]> {
   const current = yield* tx.all(CURRENT_WINDOWS, { plan_ids: rows.map(({ plan_id }) => Number(plan_id)) })
-  const windows = new Map(current.map((row) => [row.plan_id, windowOf(row)]))
+  const windows = new Map(current.map((window) => [window.planId, window]))
   return rows.map((row) => ({
     ...planOf(row),
     tenant: tenantOf(row),
-    window: windows.get(row.plan_id) ?? null,
+    window: windows.get(Number(row.plan_id)) ?? null,
   }))
 }
 
@@ -236,10 +237,10 @@ export const createWindowStore = ({ look, read, write }: Base): WindowStore => (
     read(function* (tx) {
       const now = yield* tx.clock
       const rows = yield* tx.all(AHEAD, { ...filter, after: after ?? 0, limit, now })
-      const plans = yield* tx.together(...rows.map((row) => aheadOf(tx, row, now)))
+      const plans = yield* aheadOf(tx, rows, now)
       const last = rows.at(-1)
       return {
-        plans: plans.filter((plan) => plan !== null),
+        plans,
         cursor: last && rows.length === limit ? Number(last.plan_id) : null,
       }
     }),
@@ -254,7 +255,7 @@ export const createWindowStore = ({ look, read, write }: Base): WindowStore => (
           tx.get(ONE_AHEAD, { plan_id: planId, now: real }),
           currentWindow(tx, planId),
         )
-        const plan = row ? yield* aheadOf(tx, row, real) : null
+        const [plan] = row ? yield* aheadOf(tx, [row], real) : []
         if (!row || !plan) return null
         const next = {
           planId,
@@ -273,13 +274,18 @@ export const createWindowStore = ({ look, read, write }: Base): WindowStore => (
   },
 })
 
-/** Null for a window in its place: the cells before it have no money left. */
-function* aheadOf(tx: Tx, row: AheadRow, now: Instant): Steps<PlanAhead | null> {
-  const [plan, window] = [planOf(row), windowOf(row)]
-  const cell = cellDue({ ...window, ...plan }, plan.startDate, now)
-  const floor = leastInstruction(row.min_tranche as Usd, plan.amount)
-  const place = yield* freeCell(tx, plan.planId, cell, floor)
-  return place.start < window.start && place.end < window.end
-    ? { ...plan, tenant: tenantOf(row), window, place }
-    : null
+/** Without those whose window is in its place, because the cells before it have no money left. */
+function* aheadOf(tx: Tx, rows: readonly AheadRow[], now: Instant): Steps<PlanAhead[]> {
+  const seen = rows.map((row) => ({ row, plan: planOf(row), window: windowOf(row) }))
+  const wanted = seen.map(({ row, plan, window }) => ({
+    planId: plan.planId,
+    cell: cellDue({ ...window, ...plan }, plan.startDate, now),
+    floor: leastInstruction(row.min_tranche as Usd, plan.amount),
+  }))
+  const places = yield* freeCells(tx, wanted)
+  return seen.flatMap(({ row, plan, window }) => {
+    const place = places.get(plan.planId)
+    const isAhead = place && place.start < window.start && place.end < window.end
+    return isAhead ? [{ ...plan, tenant: tenantOf(row), window, place }] : []
+  })
 }

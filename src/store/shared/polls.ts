@@ -10,7 +10,7 @@ import { type ExecutionRow, executionOf } from '../rows/ledger.ts'
 import { IS_OPEN, SELECT_EXECUTION, unleasedAt } from '../sql/fragments.ts'
 import { query } from '../statement.ts'
 import type { ExecutionStore } from '../store.ts'
-import { columnsToAdd, kindsOf } from '../tables.ts'
+import { insertRows, kindsOf } from '../tables.ts'
 import { type Base, callOf, type ReadTx, type Steps, type WriteTx } from '../transaction.ts'
 import { createPollNotes, type PollNotes } from '../writes.ts'
 import { timeOf } from './sandboxes.ts'
@@ -130,16 +130,14 @@ const leasedParams = (one: Execution) => ({
 
 // When tenants last polled (../writes.ts).
 
-const POLLED = columnsToAdd('polls')
 const NOTE = query(
-  ({ rows }) =>
-    `insert into polls (${POLLED.join(', ')})
-     select ${POLLED.join(', ')} from ${rows('polls', kindsOf('polls', ...POLLED), 'n')} where true order by tenant_id
+  (dialect) =>
+    `${insertRows(dialect, 'polls')} order by tenant_id
      on conflict (tenant_id) do update set polled_at = excluded.polled_at`,
 )
 
 export const pollNotesOf = ({ write }: Base): PollNotes =>
   createPollNotes((polls) => {
     const rows = polls.map(([tenant_id, polled_at]) => ({ tenant_id, polled_at }))
-    return write((tx) => tx.run(NOTE, { polls: rows }))
+    return write((tx) => tx.run(NOTE, { rows }))
   })

@@ -4,23 +4,17 @@ import type { Price } from '../../core/money.ts'
 import { FIRST_VOLATILITY, observe, REACH_MS, type Volatility } from '../../core/price.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { formatInstant, type Instant } from '../../core/time.ts'
-import { type PriceRow, priceOf, type VolatilityRow, volatilityOf, volatilityParams } from '../rows/ledger.ts'
-import { instant, query } from '../statement.ts'
+import { priceOf, volatilityOf, volatilityParams } from '../rows/ledger.ts'
+import { query } from '../statement.ts'
 import type { ObservedPrice, PriceStore } from '../store.ts'
-import { assigned, columnsToAdd, insertInto, kindsOf, overwritten } from '../tables.ts'
+import { assigned, columnsToAdd, insertInto, insertRows, overwritten } from '../tables.ts'
 import type { Base, Step, Steps, Tx } from '../transaction.ts'
 import { addAudit } from './audit.ts'
 
-const LIST = query<PriceRow>('select * from prices where at > :after order by at limit :limit')
-const OF_INSTANT = query<PriceRow>('select * from prices where at = :at')
+const LIST = query('select * from prices where at > :after order by at limit :limit', priceOf)
+const OF_INSTANT = query('select * from prices where at = :at', priceOf)
 const REMOVE = query('delete from prices where at = :at')
-const STAGED = columnsToAdd('price_imports')
-const STAGE = query(
-  ({ rows }) =>
-    `insert into price_imports (${STAGED.join(', ')})
-     select ${STAGED.join(', ')} from ${rows('rows', kindsOf('price_imports', ...STAGED), 'n')} where true
-     on conflict do nothing`,
-)
+const STAGE = query((dialect) => `${insertRows(dialect, 'price_imports')} on conflict do nothing`)
 const CLEAR = query('delete from price_imports')
 const MERGE = query(
   `insert into prices (at, price, source) select at, price, cast(:source as text) from price_imports where true
@@ -42,16 +36,13 @@ export const createPriceStore = ({ look, write }: Base, { begin, stage }: OwnImp
       return real
     }),
 
-  async listPrices({ after, limit }) {
-    return (await look((tx) => tx.all(LIST, { after: after ?? -1, limit }))).map(priceOf)
-  },
+  listPrices: ({ after, limit }) => look((tx) => tx.all(LIST, { after: after ?? -1, limit })),
 
   removePrice: (at, entryOf) =>
     write(function* (tx) {
       const [{ real }] = yield* tx.together(tx.times, lockVolatility(tx))
-      const row = yield* tx.get(OF_INSTANT, { at })
-      if (!row) throw notFound('price', formatInstant(at))
-      const removed = priceOf(row)
+      const removed = yield* tx.get(OF_INSTANT, { at })
+      if (!removed) throw notFound('price', formatInstant(at))
       yield* tx.together(tx.run(REMOVE, { at }), addAudit(tx, entryOf(removed), real))
       yield* rebuildVolatility(tx)
       return removed
@@ -78,23 +69,24 @@ export const createPriceStore = ({ look, write }: Base, { begin, stage }: OwnImp
 const ADD = query(
   `${insertInto('prices')} on conflict (at) do update set ${overwritten(['price', 'source'])}`,
 )
-const NEWEST = query<PriceRow>('select * from prices where at <= :now order by at desc limit 1')
-const VOLATILITY = query<VolatilityRow>('select * from volatility')
+export const NEWEST_PRICE = query('select * from prices where at <= :now order by at desc limit 1', priceOf)
+const VOLATILITY = query('select * from volatility', volatilityOf)
 // The row is created before it is locked, so that there is always something to wait for.
 const FIRST = query(`${insertInto('volatility')} on conflict do nothing`)
 const LOCK_VOLATILITY = query('select from volatility for no key update')
 const PUT_VOLATILITY = query(`update volatility set ${assigned(columnsToAdd('volatility', 'one'))}`)
-const RECENT = query<PriceRow>(
+const RECENT = query(
   'select * from prices where at > (select max(at) from prices) - cast(:reach as bigint) order by at',
+  priceOf,
 )
 
 export function* volatilityNow(tx: Tx): Steps<Volatility> {
-  return volatilityOf(yield* tx.get(VOLATILITY))
+  return (yield* tx.get(VOLATILITY)) ?? FIRST_VOLATILITY
 }
 
 export function* newestPrice(tx: Tx, now: Instant): Steps<{ price: Price; at: Instant } | null> {
-  const row = yield* tx.get(NEWEST, { now })
-  return row ? { price: row.price as Price, at: instant(row.at) } : null
+  const newest = yield* tx.get(NEWEST_PRICE, { now })
+  return newest ? { price: newest.price, at: newest.at } : null
 }
 
 /** Every write that changes the volatility locks it first, and adds prices only then. */
@@ -112,9 +104,6 @@ export function* addPrice(tx: Tx, at: Instant, { price, source }: ObservedPrice)
 /** Recomputes the volatility after prices older than the newest one have been added. */
 function* rebuildVolatility(tx: Tx): Steps<void> {
   const prices = yield* tx.all(RECENT, { reach: REACH_MS })
-  const volatility = prices.reduce(
-    (state, row) => observe(state, row.price as Price, instant(row.at)),
-    FIRST_VOLATILITY,
-  )
+  const volatility = prices.reduce((state, { price, at }) => observe(state, price, at), FIRST_VOLATILITY)
   yield* tx.run(PUT_VOLATILITY, volatilityParams(volatility))
 }

@@ -17,8 +17,8 @@ import { type Instant, later, plus } from '../../core/time.ts'
 import { LONGEST_WINDOW_MS } from '../../core/window.ts'
 import { type TenantRow, tenantOf } from '../rows/accounts.ts'
 import { IS_OPEN } from '../sql/fragments.ts'
-import { instantOrNull, type Query, query } from '../statement.ts'
-import { type AuditEntry, type Sandbox, type SandboxStore, type Wiped, wipedOf } from '../store.ts'
+import { atOrNull, countOf, type Query, query } from '../statement.ts'
+import type { AuditEntry, Sandbox, SandboxStore, Wiped } from '../store.ts'
 import { type Base, given, ofTenant, type ReadTx, type Scope, type Steps, type Tx } from '../transaction.ts'
 import { addAudit } from './audit.ts'
 import { countNoUnknown } from './ledger.ts'
@@ -58,24 +58,25 @@ const MOVED = query<TenantRow & Shift>(
    where s.offset_ms > 0 order by s.tenant_id`,
 )
 const MOVE = query('update sandboxes set offset_ms = offset_ms + :by where tenant_id = :tenant')
-const PLAN = query<{ plan_id: bigint }>(
-  'select plan_id from plans where tenant_id = :tenant and partner_plan_id = :id',
-)
-const PLANS = query<{ plans: bigint }>('select count(*) as plans from plans where tenant_id = :tenant')
+const planIdOf = (row: { plan_id: bigint }): number => Number(row.plan_id)
+const PLAN = query('select plan_id from plans where tenant_id = :tenant and partner_plan_id = :id', planIdOf)
+const PLANS = query('select count(*) as n from plans where tenant_id = :tenant', countOf)
 /** Counted only up to the largest number allowed. */
-const EXECUTIONS = query<{ held: bigint }>(
-  'select count(*) as held from (select 1 from executions where tenant_id = :tenant limit :most) x',
+const EXECUTIONS = query(
+  'select count(*) as n from (select 1 from executions where tenant_id = :tenant limit :most) x',
+  countOf,
 )
 /**
  * The number of a wake-up whose work is the last entry of the audit log, so that no other ever has it, even if it is
  * written long after that entry. Below zero, because passes of the scheduler count up from one; and below the numbers
  * that earlier versions used.
  */
-const WAKE_UP_ID = query<{ id: bigint }>(`select ${-(2 ** 40)} - max(audit_id) as id from audit`)
+const WAKE_UP_ID = query(`select ${-(2 ** 40)} - max(audit_id) as n from audit`, countOf)
 /** Along the index of open executions, which SQLite uses only where its condition is written out. */
-const EXPIRED = query<{ count: bigint }>(
-  `select count(*) as count from executions e where e.tenant_id = :tenant and ${IS_OPEN} and e.status = 'sent'
+const EXPIRED = query(
+  `select count(*) as n from executions e where e.tenant_id = :tenant and ${IS_OPEN} and e.status = 'sent'
      and e.lease_expires_at > :from and e.lease_expires_at <= :to`,
+  countOf,
 )
 
 /** The parts that each store implements itself. */
@@ -113,9 +114,9 @@ export function createSandboxStore({ look, read, write }: Base, specific: OwnSan
           const sandbox = yield* open(tx, tenant, real)
           refuseTooFar(sandbox, byMs)
           const room = yield* roomIn(tx, tenant)
-          const counted = yield* tx.get(PLANS, { tenant: tenant.tenantId })
+          const plans = (yield* tx.get(PLANS, { tenant: tenant.tenantId })) ?? 0
           const wakeUpId = yield* noteWork(tx, entry, real)
-          return { sandbox, plans: Number(counted?.plans), room, wakeUpId, end: async () => end() }
+          return { sandbox, plans, room, wakeUpId, end: async () => end() }
         }, firingFor(tenant))
       } catch (error) {
         await end()
@@ -125,13 +126,11 @@ export function createSandboxStore({ look, read, write }: Base, specific: OwnSan
 
     async findNextStop({ tenantId }, { after, leadMs, togetherMs }) {
       const asked = { tenant: tenantId, after, lead: leadMs, together: togetherMs }
-      return instantOrNull((await look((tx) => tx.get(NEXT_STOP, asked)))?.at ?? null)
+      return (await look((tx) => tx.get(NEXT_STOP, asked))) ?? null
     },
 
-    async listSandboxDue({ tenantId }, { now, livePrice, leadMs }) {
-      const asked = { tenant: tenantId, now, lead: leadMs, price: livePrice }
-      return (await look((tx) => tx.all(DUE, asked))).map(({ plan_id }) => Number(plan_id))
-    },
+    listSandboxDue: ({ tenantId }, { now, livePrice, leadMs }) =>
+      look((tx) => tx.all(DUE, { tenant: tenantId, now, lead: leadMs, price: livePrice })),
 
     async moveSandbox(tenant, byMs, { wakeUpId, planIds, decisions }) {
       refuseLive(tenant)
@@ -152,20 +151,18 @@ export function createSandboxStore({ look, read, write }: Base, specific: OwnSan
       )
     },
 
-    async countExpiredLeases(tenant, from, to) {
-      const asked = { tenant: tenant.tenantId, from, to }
-      return Number((await look((tx) => tx.get(EXPIRED, asked)))?.count)
-    },
+    countExpiredLeases: async (tenant, from, to) =>
+      (await look((tx) => tx.get(EXPIRED, { tenant: tenant.tenantId, from, to }))) ?? 0,
 
     fireInSandbox: (tenant, partnerPlanId, decisions, entry) =>
       write(
         function* (tx) {
           const { real } = yield* tx.times
           const { now } = yield* open(tx, tenant, real)
-          const plan = yield* tx.get(PLAN, { tenant: tenant.tenantId, id: partnerPlanId })
-          if (!plan) throw notFound('plan', partnerPlanId)
+          const planId = yield* tx.get(PLAN, { tenant: tenant.tenantId, id: partnerPlanId })
+          if (!planId) throw notFound('plan', partnerPlanId)
           yield* roomIn(tx, tenant)
-          const page = { planIds: [Number(plan.plan_id)], tenants: [tenant.tenantId], decisions }
+          const page = { planIds: [planId], tenants: [tenant.tenantId], decisions }
           const { fired } = yield* runPage(tx, page, given({ real, of: () => now }))
           const [first] = fired
           if (!first) throw planFiresNothing(partnerPlanId)
@@ -190,10 +187,7 @@ export function createSandboxStore({ look, read, write }: Base, specific: OwnSan
   }
 }
 
-/**
- * Gives the tenant a clock of its own. The table refuses that for a live tenant, and so does this function, with a
- * message.
- */
+/** Gives the tenant a clock of its own. The table refuses that for a live tenant too, without words for it. */
 function* open(tx: Tx, tenant: Tenant, real: Instant): Steps<Sandbox> {
   refuseLive(tenant)
   const of = { tenant: tenant.tenantId }
@@ -204,36 +198,33 @@ function* open(tx: Tx, tenant: Tenant, real: Instant): Steps<Sandbox> {
 
 /** How many more executions the environment may hold. Throws sandbox_full. */
 function* roomIn(tx: Tx, { tenantId }: Tenant): Steps<number> {
-  const counted = yield* tx.get(EXECUTIONS, { tenant: tenantId, most: EXECUTIONS_MAX })
-  const room = EXECUTIONS_MAX - Number(counted?.held)
+  const held = (yield* tx.get(EXECUTIONS, { tenant: tenantId, most: EXECUTIONS_MAX })) ?? 0
+  const room = EXECUTIONS_MAX - held
   if (room <= 0) throw sandboxFull()
   return room
 }
 
 function* sandboxNow(tx: ReadTx, tenant: Tenant): Steps<Sandbox> {
   const [real, shift] = yield* tx.together(tx.present, tx.get(SHIFT, { tenant: tenant.tenantId }))
-  return { tenant, offsetMs: Number(shift?.offset_ms ?? 0n), now: shifted(shift, real) }
+  return sandboxOf(shift, tenant, real)
 }
 
-const sandboxOf = (shift: Shift, tenant: Tenant, real: Instant): Sandbox => ({
+const sandboxOf = (shift: Shift | undefined, tenant: Tenant, real: Instant): Sandbox => ({
   tenant,
-  offsetMs: Number(shift.offset_ms),
+  offsetMs: Number(shift?.offset_ms ?? 0n),
   now: shifted(shift, real),
 })
 
 /** Adds the entry of an advance or a fire to the audit log, and returns the number of its wake-up. */
 function* noteWork(tx: Tx, entry: AuditEntry, real: Instant): Steps<number> {
-  const [, wakeUp] = yield* tx.together(addAudit(tx, entry, real), tx.get(WAKE_UP_ID))
-  return Number(wakeUp?.id)
+  const [, wakeUpId] = yield* tx.together(addAudit(tx, entry, real), tx.get(WAKE_UP_ID))
+  return wakeUpId as number
 }
 
 // The plans of a sandbox that a pass must look at. Their instants are in their tenant's time, so no range along an
 // index finds them all: they are checked one by one, which takes a third of a microsecond each.
 
-/**
- * Whether a pass must look at a schedule `s` at `now` (an SQL expression), when the price is `:price` or unknown and
- * the failsafe begins `:lead` before a window's end.
- */
+/** Whether a pass must look at a schedule `s` at `now` (SQL), at `:price` or none, `:lead` before a window's end. */
 const isDueAt = (now: string): string =>
   `s.awake = 1 and (s.next_run_at <= ${now}
      or (s.fireable >= s.floor and s.window_start <= ${now} and s.window_end <= ${now} + :lead)
@@ -248,17 +239,19 @@ const after = (at: string): string => `case when ${at} > :after then ${at} else 
  * The first instant after `:after` at which a plan of a tenant must be looked at; of further such instants within
  * `:together`, the last, counting only the next one of each plan. Reads every plan of the tenant once.
  */
-const NEXT_STOP = query<{ at: bigint | null }>(
+const NEXT_STOP = query(
   ({ least }) => `
   with stops as materialized (
     select ${least(...STOPS.map(after))} as at
     from plans p join schedules s on s.plan_id = p.plan_id where p.tenant_id = :tenant and s.awake = 1)
   select max(at) as at from stops where at < ${NEVER} and at <= (select min(at) from stops) + :together`,
+  atOrNull,
 )
 
-const DUE = query<{ plan_id: bigint }>(
+const DUE = query(
   `select p.plan_id from plans p join schedules s on s.plan_id = p.plan_id
    where p.tenant_id = :tenant and ${isDueAt('cast(:now as bigint)')} order by p.plan_id`,
+  planIdOf,
 )
 
 /** The due plans of every sandbox, each by its own time when the real one is `:now`. */
@@ -268,8 +261,6 @@ export const ALL_SANDBOX_DUE = `
     cross join plans p cross join schedules s
   where p.tenant_id = b.tenant_id and s.plan_id = p.plan_id
     and ${isDueAt('case when b.shifted > b.reported_until then b.shifted else b.reported_until end')}`
-
-// A reset of a test environment.
 
 /** Tables, with a condition for their rows. */
 export type Rows = readonly (readonly [table: string, rows: string])[]
@@ -299,16 +290,17 @@ export const wipedRows = (rows: Rows): WipedRows[] =>
 /** The tables that grow without end, which have the most rows. */
 const MANY = new Set(['users', 'consents', 'plans', 'windows', 'executions', 'trades'])
 /** The approximate number of rows that a reset would delete; each table is counted up to one row too many. */
-const HELD = query<{ held: bigint }>(
+const HELD = query(
   `select ${WIPED.filter(([table]) => MANY.has(table))
     .map(([table, rows]) => `(select count(*) from (select 1 from ${table} where ${rows} limit :most) x)`)
-    .join(' + ')} as held`,
+    .join(' + ')} as n`,
+  countOf,
 )
 
 /** An operator may wipe any number of rows: a command has a process of its own. */
 function* refuseTooMuch(tx: Tx, { tenantId, partnerSlug }: Tenant): Steps<void> {
-  const counted = yield* tx.get(HELD, { tenant: tenantId, most: WIPE_ROWS_MAX + 1 })
-  if (Number(counted?.held) > WIPE_ROWS_MAX) throw tooMuchToWipe(partnerSlug)
+  const held = yield* tx.get(HELD, { tenant: tenantId, most: WIPE_ROWS_MAX + 1 })
+  if (held === undefined || held > WIPE_ROWS_MAX) throw tooMuchToWipe(partnerSlug)
 }
 
 const MARK = query('update sandboxes set resetting = :resetting where tenant_id = :tenant')
@@ -335,10 +327,7 @@ const KEEP_USED_STARTS = [
      and window_start <= (select used_until from sandboxes where tenant_id = :tenant)`,
 ].map((statement) => query(statement))
 
-/**
- * Runs in a transaction that has the tenant to itself. Records that are otherwise kept forever can be deleted while the
- * tenant is marked. No purchase in it is dated later than `real`.
- */
+/** Alone in the tenant. While it is marked, records kept forever can be deleted. No purchase is later than `real`. */
 function* wipe(
   tx: Tx,
   whose: Tenant,
@@ -351,6 +340,7 @@ function* wipe(
   for (const statement of KEEP_USED_STARTS) yield* tx.run(statement, { tenant, real })
   const counts = yield* tx.together(...[...WIPE, ...also].map(({ all }) => tx.run(all, { tenant })))
   yield* tx.run(MARK, { tenant, resetting: 0 })
-  const gone = new Map(WIPE.map(({ table }, i) => [table, counts[i] ?? 0]))
-  return wipedOf((table) => gone.get(table) ?? 0)
+  const gone = Object.fromEntries(WIPE.map(({ table }, i) => [table, counts[i]])) as Wiped
+  const { users, plans, windows, executions, trades } = gone
+  return { users, plans, windows, executions, trades }
 }

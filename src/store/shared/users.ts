@@ -7,18 +7,15 @@ import { type Instant, plus } from '../../core/time.ts'
 import { CONSENTS_SHOWN, type User } from '../../core/user.ts'
 import { type Erasure, erasureHash } from '../erasures.ts'
 import {
-  type ConsentRow,
   consentOf,
   consentParams,
-  type ListedUserRow,
   listedUserOf,
-  type TenantRow,
   tenantOf,
   type UserRow,
   userOf,
   userParams,
 } from '../rows/accounts.ts'
-import { type PlanRow, planOf } from '../rows/ledger.ts'
+import { planOf } from '../rows/ledger.ts'
 import { AWAKE, SELECT_USER } from '../sql/fragments.ts'
 import { instantOrNull, query } from '../statement.ts'
 import type { AuditEntry, Remains, UserStore } from '../store.ts'
@@ -31,7 +28,8 @@ type Decide = Parameters<UserStore['changeUser']>[2]
 type Named = { tenant: number; partner_user_id: string }
 
 const USER = query<UserRow>(SELECT_USER)
-const INSERT = query<{ user_id: bigint }>(`${insertInto('users')} on conflict do nothing returning user_id`)
+const userIdOf = (row: { user_id: bigint }): bigint => row.user_id
+const INSERT = query(`${insertInto('users')} on conflict do nothing returning user_id`, userIdOf)
 const UPDATE = query(
   `update users set ${assigned(columnsToAdd('users', 'tenant_id', 'partner_user_id', 'created_at'))}
    where tenant_id = :tenant_id and partner_user_id = :partner_user_id`,
@@ -39,23 +37,27 @@ const UPDATE = query(
 const KEEP_CONSENT = query(`${insertInto('consents')} on conflict do nothing`)
 const SELECT_LISTED = `select u.*, t.partner_slug, t.environment from users u join tenants t using (tenant_id)
   where u.tenant_id = :tenant`
-const LIST = query<ListedUserRow>(`${SELECT_LISTED} and u.user_id > :after order by u.user_id limit :limit`)
-const ONE = query<ListedUserRow>(`${SELECT_LISTED} and u.partner_user_id = :partner_user_id`)
+const LIST = query(`${SELECT_LISTED} and u.user_id > :after order by u.user_id limit :limit`, listedUserOf)
+const ONE = query(`${SELECT_LISTED} and u.partner_user_id = :partner_user_id`, listedUserOf)
 const THIS_USER =
   '(select user_id from users where tenant_id = :tenant and partner_user_id = :partner_user_id)'
-const CONSENTS = query<ConsentRow>(
+const CONSENTS = query(
   `select * from consents where user_id = ${THIS_USER} order by received_at, consent_id`,
+  consentOf,
 )
-const NEWEST_CONSENTS = query<ConsentRow>(
+const NEWEST_CONSENTS = query(
   `select * from consents where user_id = ${THIS_USER} order by received_at desc, consent_id desc limit :limit`,
+  consentOf,
 )
-const PAGE = query<UserRow>(
+const PAGE = query(
   `select * from users where tenant_id = :tenant and partner_user_id > :after
    order by partner_user_id limit :limit`,
+  userOf,
 )
-const PLANS_OF = query<PlanRow>(
+const PLANS_OF = query(
   `select p.*, u.partner_user_id from plans p join users u using (user_id)
    where p.user_id = ${THIS_USER} order by p.plan_id`,
+  planOf,
 )
 const ERASE = query('update users set erased_at = :at, updated_at = :now where user_id = :user_id')
 const FORGET = PERSONAL.map(({ name, columns }) =>
@@ -63,11 +65,6 @@ const FORGET = PERSONAL.map(({ name, columns }) =>
     `update ${name} set ${columns.map((column) => `${column} = null`).join(', ')} where user_id = :user_id`,
   ),
 )
-const forget = (tx: Tx, userId: bigint, dates: { at: Instant; now: Instant }): Step<unknown> =>
-  tx.together(
-    ...FORGET.map((statement) => tx.run(statement, { user_id: userId })),
-    tx.run(ERASE, { user_id: userId, ...dates }),
-  )
 const NEVER = Number.NEGATIVE_INFINITY as Instant
 const latest = (instants: readonly Instant[]): Instant => Math.max(NEVER, ...instants) as Instant
 const USERS_PER_PAGE = 1_000
@@ -79,7 +76,7 @@ const WITH_DATA = query<{ user_id: bigint; partner_user_id: string; erased_at: b
 const KEYS = query<{ key_sha256: string }>(
   'select key_sha256 from api_keys where tenant_id = :tenant order by created_at, key_id',
 )
-const TENANTS = query<TenantRow>('select * from tenants order by tenant_id')
+const TENANTS = query('select * from tenants order by tenant_id', tenantOf)
 const ELSEWHERE = query<{ one: bigint }>(
   `select 1 as one from users
    where email = :text or replace(partner_user_id, :text, '') <> partner_user_id limit 1`,
@@ -108,21 +105,18 @@ export function createUserStore(base: Base, erasing: OwnErasing): UserStore {
       }
     },
 
-    async listUsers({ tenantId }, { after, limit }) {
-      const rows = await look((tx) => tx.all(LIST, { tenant: tenantId, after: after ?? 0, limit }))
-      return rows.map(listedUserOf)
-    },
+    listUsers: ({ tenantId }, { after, limit }) =>
+      look((tx) => tx.all(LIST, { tenant: tenantId, after: after ?? 0, limit })),
 
     findUser: ({ tenantId }, partnerUserId) =>
       read(function* (tx) {
         const named = { tenant: tenantId, partner_user_id: partnerUserId }
-        const [row, consents, plans] = yield* tx.together(
+        const [user, consents, plans] = yield* tx.together(
           tx.get(ONE, named),
           tx.all(CONSENTS, named),
           tx.all(PLANS_OF, named),
         )
-        if (!row) return null
-        return { ...listedUserOf(row), consents: consents.map(consentOf), plans: plans.map(planOf) }
+        return user ? { ...user, consents, plans } : null
       }),
   }
 }
@@ -141,8 +135,7 @@ function createEraser(
     async eraseAgain({ remembered, replaced }, entryOf) {
       if (remembered.size === 0 && replaced.length === 0) return 0
       let erased = 0
-      for (const row of await look((tx) => tx.all(TENANTS))) {
-        const tenant = tenantOf(row)
+      for (const tenant of await look((tx) => tx.all(TENANTS))) {
         const hash = await hashesOf(tenant)
         const gone = replaced.filter(
           ({ partnerSlug, environment }) =>
@@ -188,7 +181,12 @@ function createEraser(
       const now = times.real
       // Each after the one before it, wherever the clock went.
       const at = latest([known?.at ?? now, plus(instantOrNull(row.erased_at) ?? NEVER, 1)])
-      yield* tx.together(forget(tx, row.user_id, { at, now }), addAudit(tx, entry, now))
+      const of = { user_id: row.user_id }
+      yield* tx.together(
+        ...FORGET.map((statement) => tx.run(statement, of)),
+        tx.run(ERASE, { ...of, at, now }),
+        addAudit(tx, entry, now),
+      )
       // Last: a database that refuses the erasure must not have it done by a later restore.
       yield* tx.when(at !== known?.remembered, () =>
         remember(
@@ -209,10 +207,8 @@ function createEraser(
 
 /** A partner's reads of its own users. */
 const createUserReader = ({ look, read }: Base): Pick<UserStore, 'readUser' | 'readUsers'> => ({
-  async readUsers(tenant, { after, limit }) {
-    const page = { tenant: tenant.tenantId, after: after ?? '', limit }
-    return (await look((tx) => tx.all(PAGE, page), callOf(tenant))).map(userOf)
-  },
+  readUsers: (tenant, { after, limit }) =>
+    look((tx) => tx.all(PAGE, { tenant: tenant.tenantId, after: after ?? '', limit }), callOf(tenant)),
 
   readUser: (tenant, partnerUserId) =>
     read(function* (tx) {
@@ -221,7 +217,7 @@ const createUserReader = ({ look, read }: Base): Pick<UserStore, 'readUser' | 'r
         tx.get(USER, named),
         tx.all(NEWEST_CONSENTS, { ...named, limit: CONSENTS_SHOWN }),
       )
-      return row ? { ...userOf(row), consents: consents.reverse().map(consentOf) } : null
+      return row ? { ...userOf(row), consents: consents.reverse() } : null
     }, callOf(tenant)),
 })
 
@@ -235,7 +231,8 @@ function* change(tx: WriteTx, whose: { tenant: Caller; named: Named }, decide: D
   const now = times.of(tenant.tenantId)
   const current = row ? userOf(row) : null
   const { user, stopsPlans } = decide(current, now)
-  const isUnderWay = row?.status === 'disabled' && (yield* isStopping(tx, row.user_id))
+  const isUnderWay =
+    row?.status === 'disabled' && (yield* tx.get(OF_USER, { user_id: row.user_id })) !== undefined
   // Linked again only once all of the user's plans are stopped.
   if (isUnderWay && user.status === 'linked') return { stopping: row.user_id, changed: null }
   const userId = user === current ? row?.user_id : yield* put(tx, user, { row, named }, now)
@@ -256,7 +253,7 @@ function* put(
   now: Instant,
 ): Steps<bigint | undefined> {
   const params = userParams(user, named.tenant, row)
-  const userId = row?.user_id ?? (yield* tx.get(INSERT, params))?.user_id
+  const userId = row?.user_id ?? (yield* tx.get(INSERT, params))
   if (userId === undefined) return undefined
   yield* tx.together(
     tx.when(row !== undefined, () => tx.run(UPDATE, params)),
@@ -275,7 +272,7 @@ type StopRow = { user_id: bigint; plan_id: bigint; plans_paused: bigint; executi
 
 const LOCK_STOPPED = query('select from users where user_id = :user_id for no key update')
 const SELECT_PLANS = `from plans where user_id = :user_id and plan_id > :after order by plan_id limit :limit`
-const PLANS = query<{ plan_id: bigint }>(`select plan_id ${SELECT_PLANS}`)
+const PLANS = query(`select plan_id ${SELECT_PLANS}`, (row: { plan_id: bigint }) => Number(row.plan_id))
 const LOCK_PLANS = query(`select ${SELECT_PLANS} for no key update`)
 const PAUSE = query(
   ({ among }) =>
@@ -301,14 +298,12 @@ const UNDER_WAY = `stops.ended_at is null and exists (
 const OF_USER = query<StopRow>(`select * from stops where user_id = :user_id and ${UNDER_WAY}`)
 const OF_TENANT = query<StopRow>(`select * from stops where tenant_id = :tenant and ${UNDER_WAY} limit 1`)
 const COUNTS = query<StopRow>('select * from stops where user_id = :user_id')
-const USERS = query<{ user_id: bigint }>(`select user_id from stops where ${UNDER_WAY}`)
+/** The users whose plans are still being stopped. */
+export const USERS_STOPPING = query(`select user_id from stops where ${UNDER_WAY}`, userIdOf)
 
-/**
- * In the transaction that disables a user and has locked its row. Returns null when there is more to do, which
- * `finishStop` does.
- */
+/** In the transaction that disables a user and has locked its row. Null when `finishStop` has more to do. */
 function* beginStop(tx: Tx, { tenantId }: Tenant, userId: bigint, now: Instant): Steps<StopCounts | null> {
-  const { last, plansPaused, executionsCancelled } = yield* stopPage(tx, userId, 0n, now)
+  const { last, plansPaused, executionsCancelled } = yield* stopPage(tx, userId, 0, now)
   if (last === null) return { plansPaused, executionsCancelled }
   yield* tx.run(BEGIN, {
     user_id: userId,
@@ -321,22 +316,18 @@ function* beginStop(tx: Tx, { tenantId }: Tenant, userId: bigint, now: Instant):
   return null
 }
 
-/**
- * The most plans that one transaction stops: on SQLite some ten milliseconds of work; on PostgreSQL, their rows stay
- * locked meanwhile.
- */
+/** Plans that one transaction stops: ten milliseconds of work on SQLite, locked for as long on PostgreSQL. */
 const PLANS_PER_PAGE = 250
 
 /** Stops the plans that follow `after`. `last` is null when there are no more. */
 function* stopPage(
   tx: Tx,
   userId: bigint,
-  after: bigint,
+  after: bigint | number,
   now: Instant,
-): Steps<StopCounts & { last: bigint | null }> {
+): Steps<StopCounts & { last: number | null }> {
   const page = { user_id: userId, after, limit: PLANS_PER_PAGE }
-  const [, rows] = yield* tx.together(tx.lock(LOCK_PLANS, page), tx.all(PLANS, page))
-  const planIds = rows.map(({ plan_id }) => Number(plan_id))
+  const [, planIds] = yield* tx.together(tx.lock(LOCK_PLANS, page), tx.all(PLANS, page))
   const plans = { plan_ids: planIds }
   const [, executionsCancelled, plansPaused] = yield* tx.together(
     lockSchedules(tx, planIds),
@@ -344,7 +335,7 @@ function* stopPage(
     tx.run(PAUSE, { ...plans, now }),
     tx.run(SLEEP, plans),
   )
-  const last = rows.length < PLANS_PER_PAGE ? null : (rows.at(-1)?.plan_id ?? null)
+  const last = planIds.length < PLANS_PER_PAGE ? null : (planIds.at(-1) ?? null)
   return { plansPaused, executionsCancelled, last }
 }
 
@@ -365,23 +356,12 @@ function* goOn(tx: WriteTx, { tenantId }: Tenant, userId: bigint): Steps<boolean
   return true
 }
 
-/** Whether a user's plans are still being stopped. */
-function* isStopping(tx: Tx, userId: bigint): Steps<boolean> {
-  return (yield* tx.get(OF_USER, { user_id: userId })) !== undefined
-}
-
 /** Whether the plans of any of a tenant's users are still being stopped. */
 export function* isAnyStopping(tx: Tx, { tenantId }: Tenant): Steps<boolean> {
   return (yield* tx.get(OF_TENANT, { tenant: tenantId })) !== undefined
 }
 
-/** The users whose plans are still being stopped. */
-export const usersStopping = (tx: Tx): Step<{ user_id: bigint }[]> => tx.all(USERS)
-
-/**
- * Stops the rest of a user's plans, and returns the counts of the whole stop. The key of the requesting call was
- * checked before.
- */
+/** Stops the rest of a user's plans, and returns the counts of the whole stop. The key was checked before. */
 async function finishStop({ look, write }: Base, tenant: Tenant, userId: bigint): Promise<StopCounts> {
   const call = callOf({ tenantId: tenant.tenantId })
   while (await write((tx) => goOn(tx, tenant, userId), call));

@@ -3,9 +3,14 @@
 
 import { RECORDED } from '../../core/execution.ts'
 import { type Btc, formatBtc, formatUsd, type Usd } from '../../core/money.ts'
+import type { Dialect } from '../statement.ts'
 import { IS_AWAKE, IS_OPEN, leastInstructionOf, TENANT_NAME } from './fragments.ts'
 
-export type Rule = { kind: string; sql: string; message: (row: Record<string, unknown>) => string }
+export type Rule = {
+  kind: string
+  sql: string | ((dialect: Dialect) => string)
+  message: (row: Record<string, unknown>) => string
+}
 
 const money = (value: unknown): string => formatUsd(value as Usd)
 
@@ -27,19 +32,6 @@ const EACH_TRADE = `d.execution_id > ''`
 
 /** Dollars of the adjustments of an execution `e`. */
 const ADJUSTED_USD = `coalesce((select sum(a.usd_amount) from adjustments a where a.execution_id = e.execution_id), 0)`
-
-/**
- * Every invoice in the audit log must have its row: without it, the number of the last one would be assigned again.
- * `details` is how the detail of an entry `a` is read, null where it is damaged, which other rules find.
- */
-export const issuedRule = (details: string): Rule => ({
-  kind: 'invoice_gone',
-  sql: `select 'invoice ' || x.number as place, null as start, x.subject from (
-      select a.subject, (${details}) ->> 'invoice_number' as number from audit a
-      where a.action in ('billing.issue', 'billing.credit', 'database.carry_invoice')) x
-    where x.number is not null and not exists (select 1 from invoices i where i.number = x.number)`,
-  message: (row) => `was issued to ${row.subject}, and is not there`,
-})
 
 /** Each rule selects the rows that break it. */
 export const LEDGER_RULES: Rule[] = [
@@ -226,6 +218,16 @@ export const LEDGER_RULES: Rule[] = [
           or (a.partner_fee_usd is null) <> (l.partner_fee_usd is null)
           or (a.partner_order_id is not null and l.partner_fee_usd <> a.partner_fee_usd))))`,
     message: () => 'does not say what the accepted report says, or its order is recorded twice',
+  },
+  {
+    // Without the row of an invoice, the number of the last one would be assigned again.
+    kind: 'invoice_gone',
+    sql: ({ field }) =>
+      `select 'invoice ' || x.number as place, null as start, x.subject from (
+        select a.subject, ${field('a.detail', 'invoice_number')} as number from audit a
+        where a.action in ('billing.issue', 'billing.credit', 'database.carry_invoice')) x
+      where x.number is not null and not exists (select 1 from invoices i where i.number = x.number)`,
+    message: (row) => `was issued to ${row.subject}, and is not there`,
   },
 ]
 

@@ -1,8 +1,9 @@
 // SQL shared by several transactions: about tenants, keys and users, and about plans, schedules, windows and
 // executions.
 
-import { LEASE_AHEAD_MAX_MS } from '../../core/execution.ts'
+import { type ExecutionId, LEASE_AHEAD_MAX_MS } from '../../core/execution.ts'
 import { STUCK_DELIVERIES } from '../../core/findings.ts'
+import { query } from '../statement.ts'
 
 // Conditions on tenants: those of a filter, those whose business raises alarms, those who live in real time.
 
@@ -35,9 +36,7 @@ export const leastInstructionOf = (minTranche: string, budget: string): string =
 // The plans that the scheduler may fire at all. On PostgreSQL a page of a pass also reads the partner itself, because
 // its schedules are updated later (../shared/pages.ts).
 
-/**
- * 1 when the scheduler may fire a plan `p` of a partner `r`: both active, its smart timing on, the partner not held.
- */
+/** 1 when the scheduler may fire a plan `p` of a partner `r`: both active, smart timing on, not held. */
 export const IS_AWAKE = `case when p.status = 'active' and p.smart_timing_enabled = 1 and r.status = 'active'
     and r.held = 0 then 1 else 0 end`
 
@@ -68,20 +67,6 @@ export const PLAN_BY_NAME = `
   select p.*, u.partner_user_id from plans p join users u on u.user_id = p.user_id
   where p.tenant_id = :tenant and p.partner_plan_id = :partner_plan_id`
 
-/** The amounts used by a plan's windows that start in a cell of its grid, and their latest start with executions. */
-export function cellUse({
-  planId,
-  start,
-  end,
-}: Readonly<Record<'planId' | 'start' | 'end', string>>): string {
-  const inCell = `plan_id = ${planId} and window_start >= ${start} and window_start < ${end}`
-  return `
-    (select cast(coalesce(sum(spent + reserved), 0) as bigint) from windows where ${inCell}) as claimed,
-    (select max(window_start) from executions where ${inCell}) as used`
-}
-
-// How executions are read.
-
 export const EXECUTION_COLUMNS = 'e.*, p.partner_plan_id, u.partner_user_id'
 export const EXECUTION_TABLES = `
   executions e join plans p on p.plan_id = e.plan_id join users u on u.user_id = p.user_id`
@@ -90,4 +75,7 @@ export const EXECUTION_TABLES = `
 export const SELECT_EXECUTION = `select ${EXECUTION_COLUMNS} from ${EXECUTION_TABLES}`
 
 /** With max(execution_id), PostgreSQL would keep the plan that was best without any executions: to read them all. */
-export const LATEST_EXECUTION = 'select execution_id as id from executions order by execution_id desc limit 1'
+export const LATEST_EXECUTION = query(
+  'select execution_id from executions order by execution_id desc limit 1',
+  (row: { execution_id: ExecutionId }) => row.execution_id,
+)

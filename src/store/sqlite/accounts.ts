@@ -34,8 +34,6 @@ export const FOLLOWING: Following = {
   finish: async () => {},
 }
 
-// The bytes that an erased e-mail leaves in the file.
-
 /** `held` gives a descriptor of the file that stays open until after the database is closed. */
 type Place = { file: string; held: () => number }
 

@@ -24,9 +24,9 @@ import {
 import { putFrozen as putFrozenIn, takenBack } from '../frozen.ts'
 import { differencesInWords } from '../health/schema.ts'
 import { isPending } from '../migrations.ts'
-import { instant, type Query, query } from '../statement.ts'
+import { type Query, query } from '../statement.ts'
 import type { AuditEntry } from '../store.ts'
-import { columnsOf, kindsOf, TABLES, type Table, type TableName } from '../tables.ts'
+import { columnsOf, insertRows, TABLES, type Table, type TableName } from '../tables.ts'
 import { stepsOn } from './driver.ts'
 import { commitSafely, type Database, onFile, openFile, openToWrite } from './file/connection.ts'
 import { explained, isUnreadable, notThere, refuseClosedFolder, refuseUnreachable } from './file/errors.ts'
@@ -68,7 +68,7 @@ export async function holdFile(
   try {
     if (fromWriters) letPassesOn = await haltPasses(file, 'The database is to be frozen')
     await whenFree(() => db.exec(fromWriters ? 'begin immediate' : 'begin'))
-    // The first read fixes the snapshot of all reads.
+    // The first read fixes the snapshot of all reads. From here on, every migration is applied.
     await whenFree(() => refuseOlder(db, file))
     if (untouched) refuseOtherSchema(db, file)
   } catch (error) {
@@ -79,9 +79,8 @@ export async function holdFile(
     ...rowsIn(db),
     playedIn,
     async fileHistory() {
-      const rows = db.prepare<[], MigrationRow>('select * from migrations order by name').all()
-      const migrations = rows.map(({ applied_at, ...row }) => ({ ...row, appliedAt: instant(applied_at) }))
-      return { begunAt: instant(rows[0]?.applied_at ?? 0n), migrations }
+      const migrations = migrationStates(db) as FileHistory['migrations']
+      return { begunAt: migrations[0]?.appliedAt as Instant, migrations }
     },
     frozen: async () => frozenIn(db),
     async freeze(frozen, audit) {
@@ -94,8 +93,6 @@ export async function holdFile(
     release,
   }
 }
-
-type MigrationRow = { name: string; sha256: string; applied_at: bigint }
 
 function refuseOlder(db: Database, file: string): void {
   if (!migrationStates(db).some(isPending)) return
@@ -209,17 +206,7 @@ export async function newFile(
 
 /** Whole rows, including the columns that an insert leaves to the database. */
 const LOAD = Object.fromEntries(
-  TABLES.map(({ name }) => {
-    const columns = columnsOf(name)
-    const names = columns.join(', ')
-    return [
-      name,
-      query(
-        ({ rows }) =>
-          `insert into ${name} (${names}) select ${names} from ${rows('rows', kindsOf(name, ...columns), 'n')}`,
-      ),
-    ]
-  }),
+  TABLES.map(({ name }) => [name, query((dialect) => insertRows(dialect, name, columnsOf(name)))]),
 ) as Record<TableName, Query<never>>
 
 async function load(db: Database, table: Table, blocks: AsyncIterable<Block>): Promise<void> {
@@ -298,10 +285,7 @@ export async function unseal(
   }
 }
 
-/**
- * Copies a database in use to `copy` while others go on reading and writing. Throws file_exists, database_not_found,
- * bad_file.
- */
+/** Copies a database while others use it. Throws file_exists, database_not_found, bad_file. */
 export async function backUp(file: string, copy: string, { replace }: { replace: boolean }): Promise<void> {
   refuseUnreachable(file)
   if (!existsSync(file)) throw notThere(file)

@@ -4,7 +4,7 @@ import type { Statement } from 'better-sqlite3'
 import type { Instant } from '../../core/time.ts'
 import { refuseFrozen } from '../frozen.ts'
 import { timeAt } from '../shared/sandboxes.ts'
-import { type Params, type Query, query } from '../statement.ts'
+import { type Params, type Query, query, readBy } from '../statement.ts'
 import {
   always,
   type Base,
@@ -77,10 +77,7 @@ export function stepsOn(db: Database): <T>(work: (tx: Tx) => Step<T>) => T {
 /** A write of this store alone, as a step of a shared transaction. */
 export const byHand = <T>(work: () => T): Step<T> => always(() => answering(work))
 
-/**
- * Runs without a turn of the event loop in between, so that no other request's statement runs while foreign keys are
- * off: no transaction can turn them off for itself.
- */
+/** Without a turn of the event loop, so that no other statement runs while foreign keys are off for the connection. */
 const aloneWithoutKeys =
   ({ db, lookAtName, mayWrite }: Connection) =>
   <T>(work: () => T): Promise<T> => {
@@ -105,11 +102,11 @@ function statementsOf(db: Database, tally: Tally): Tx {
   const ready = (query: Query<unknown>): Prepared => (prepared[query.id] ??= prepare(db, query))
   const step = <T>(answer: () => T): Step<T> => new Answered(tally, answer)
   return {
-    all: <Row>(query: Query<Row>, params: Params = NONE) => step(() => allOf(ready(query), params) as Row[]),
-    get: <Row>(query: Query<Row>, params: Params = NONE) => step(() => getOf(ready(query), params) as Row),
+    all: (query, params = NONE) => step(() => readBy(query, allOf(ready(query), params))),
+    get: (query, params = NONE) => step(() => readBy(query, getOf(ready(query), params))[0]),
     run: (query, params = NONE) => step(() => runOf(ready(query), params)),
     lock: () => NOTHING,
-    nextId: (table) => step(() => Number((getOf(ready(NEXT_IDS[table]), NONE) as { id: bigint }).id)),
+    nextId: (table) => step(() => Number(getOf(ready(NEXT_IDS[table]), NONE)[0]?.id)),
     turn: () => NOTHING,
     together: (...steps) => step(() => steps.map(finished) as never),
     when: (condition, made) => (condition ? made() : NOTHING),
@@ -138,8 +135,11 @@ function allOf(prepared: Prepared, params: Params): unknown[] {
   return partsOf(prepared, prepared.set, params).flatMap(([part, rows, named]) => part.all(rows, named))
 }
 
-const getOf = (prepared: Prepared, params: Params): unknown =>
-  prepared.statement.get(valuesOf(prepared, params))
+/** The first row, if there is one. */
+function getOf(prepared: Prepared, params: Params): Params[] {
+  const row = prepared.statement.get(valuesOf(prepared, params)) as Params | undefined
+  return row ? [row] : []
+}
 
 function runOf(prepared: Prepared, params: Params): number {
   if (prepared.set === null) return prepared.statement.run(valuesOf(prepared, params)).changes
@@ -156,9 +156,6 @@ const ROWS_AT_ONCE = 100
 const NEXT_IDS: Record<Numbered, Query<{ id: bigint }>> = {
   windows: query('select coalesce(max(window_id), 0) + 1 as id from windows'),
 }
-
-/** Null for text that damage has turned into invalid JSON: one row must not fail a whole list. */
-export const soundJson = (text: string): string => `case when json_valid(${text}) then ${text} end`
 
 /** A statement, its parameters with many values, and its set of rows, if it has one. */
 type Prepared = { statement: Statement; lists: readonly string[]; set: RowSet | null }
@@ -187,7 +184,8 @@ function prepare(db: Database, { text }: Query<unknown>): Prepared {
         return `(select ${names.join(', ')} from (values ${Array(count).fill(row).join(', ')})) ${as}`
       },
       forUpdate: () => '',
-      field: (json, name) => `(${soundJson(json)}) ->> '${name}'`,
+      // Null for text that damage has turned into invalid JSON: one row must not fail a whole list.
+      field: (json, name) => `(case when json_valid(${json}) then ${json} end) ->> '${name}'`,
       least: (...values) => `min(${values.join(', ')})`,
       // Without the log, as this transaction leaves the database.
       databaseBytes: '(select page_count * page_size from pragma_page_count(), pragma_page_size())',

@@ -10,13 +10,11 @@ import { DAY_MS, plus } from '../../core/time.ts'
 import { isLost } from '../../whole-file.ts'
 import type { OwnMonitoring } from '../assemble.ts'
 import { checkedRules, FINDINGS_PER_RULE_MAX } from '../health/check.ts'
-import { NEWEST_EXECUTION, type OpsSql, TRANCHE } from '../health/ops-page.ts'
+import { NEWEST_EXECUTION, type OpsSql, pricePointOf, TRANCHE, trancheOf } from '../health/ops-page.ts'
 import { firstAwake, lateFills, type OwnVitals, type PartnerSql, partnersPage } from '../health/vitals.ts'
 import type { Fault, Look } from '../monitoring.ts'
-import { followsRule, issuedRule } from '../sql/check-rules.ts'
-import { query } from '../statement.ts'
+import { countOf, query } from '../statement.ts'
 import type { Base } from '../transaction.ts'
-import { soundJson } from './driver.ts'
 import { type Connection, type Database, databaseBytes } from './file/connection.ts'
 import { giveBack, inOneLine, isDenied, userName } from './file/errors.ts'
 import { realName, walBytes, walFile } from './file/files.ts'
@@ -32,7 +30,7 @@ export const ownMonitoring = (connection: Connection, base: Base): OwnMonitoring
         db.exec('savepoint probe; insert into ticks (at) values (0); rollback to probe; release probe')
       }),
     // Only one process writes at a time, and each write assigns higher ids than the one before.
-    settledExecution: async () => (await base.look((tx) => tx.get(NEWEST_EXECUTION)))?.newest ?? null,
+    settledExecution: async () => (await base.look((tx) => tx.get(NEWEST_EXECUTION))) ?? null,
     walBytes: async () => walBytes(db.name),
     readStandbyAway: async () => null,
     vitals: {
@@ -58,8 +56,7 @@ export const ownMonitoring = (connection: Connection, base: Base): OwnMonitoring
 // Monitoring's reads in SQLite's own SQL: they use the counts of outcomes that triggers maintain
 // (sql/0011_findings.sql), and hints where SQLite would plan badly.
 
-// "Not indexed" makes SQLite walk along the primary key. With the index of awake plans, it would read and sort them
-// all.
+// "Not indexed" makes SQLite walk along the primary key: by the index of awake plans it would read and sort all.
 const FIRST_AWAKE = firstAwake('schedules s not indexed')
 
 const ordersOf = (outcome: string): string =>
@@ -82,18 +79,19 @@ const OPS_SQL: OpsSql = {
      where e.execution_id in (select execution_id from executions x where x.tenant_id = n.tenant_id
                               order by created_at desc, execution_id desc limit :limit)
      order by e.created_at desc, e.execution_id desc limit :limit`,
+    trancheOf,
   ),
   // SQLite takes the other columns from the row with the maximum.
   prices: query(
     'select max(at) as at, price from prices where at between :since and :until group by at / :step order by at',
+    pricePointOf,
   ),
 }
 
-// The file's disk, and how fast the file grows.
-
-const BYTES_SINCE = query<{ bytes: bigint }>(
-  `select database_bytes as bytes from ticks where at >= :since and database_bytes is not null
+const BYTES_SINCE = query(
+  `select database_bytes as n from ticks where at >= :since and database_bytes is not null
    order by tick_id limit 1`,
+  countOf,
 )
 
 const diskReader =
@@ -107,11 +105,9 @@ const diskReader =
       folder,
       freeBytes: bavail * bsize,
       totalBytes: (blocks - bfree + bavail) * bsize,
-      dayGrowthBytes: before ? Math.max(0, databaseBytes(db) - Number(before.bytes)) : 0,
+      dayGrowthBytes: before ? Math.max(0, databaseBytes(db) - before) : 0,
     }
   }
-
-// Files, and a folder, that others can access.
 
 type Seen = { file: string; isDatabase: boolean; uid: number; mode: number }
 
@@ -123,10 +119,7 @@ const filesOf = (db: Database): Seen[] =>
     return stats ? [{ file, isDatabase: suffix === '', uid: stats.uid, mode: stats.mode & 0o777 }] : []
   })
 
-/**
- * The files beside it take its mode when they are made, and may soon be gone: they are named only where the file is
- * closed.
- */
+/** Those beside the file take its mode when they are made: they are named only where the file is closed. */
 const openFiles =
   (db: Database): Look =>
   async () => {
@@ -137,10 +130,7 @@ const openFiles =
     })
   }
 
-/**
- * A group-writable folder counts unless the group is the owner's alone, judging by its number: many systems give each
- * user such a group, and an umask to match.
- */
+/** A group-writable folder counts unless the group has the owner's number: many systems give each user such a group. */
 function openFolder(db: Database): Look {
   return async () => {
     const folder = dirname(realName(db.name))
@@ -166,11 +156,7 @@ const closedFiles =
         return finding({ kind: 'file_closed', subject: file, message, next })
       })
 
-// The check of a file: SQLite's own, and faults that only a file can have.
-
-const RULES = checkedRules(followsRule(''), issuedRule(soundJson('a.detail')))
-
-// A log that grows.
+const RULES = checkedRules('')
 
 function largeLog(db: Database): Look {
   return async () => {

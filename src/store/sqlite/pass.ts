@@ -23,8 +23,7 @@ export const ownPasses = (connection: Connection, file: string): OwnPasses => ({
   listDue: createDueList(connection),
   pages: createPages(connection.db),
   followPartners: async () => {},
-  // A row that the schema refuses says nothing about other rows; a disk that is locked, full or broken concerns them
-  // all.
+  // A row that the schema refuses says nothing about others; a disk that is locked, full or broken concerns all.
   isOutage: (error) => error instanceof SQLite.SqliteError && !error.code.startsWith('SQLITE_CONSTRAINT'),
 })
 

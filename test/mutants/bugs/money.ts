@@ -25,7 +25,7 @@ export const MONEY: readonly Row[] = [
       "A failed purchase gives its money back to the plan's current window and not to its own. More than a budget is spent in one window.",
     find: 'tx.get(WINDOW_OF, asked)',
     replace:
-      'tx.get(query<WindowRow>(`select * from windows where closed_at is null and plan_id = (select plan_id from executions where execution_id = :execution_id)`), asked)',
+      'tx.get(query(`select * from windows where closed_at is null and plan_id = (select plan_id from executions where execution_id = :execution_id)`, windowOf), asked)',
   },
   {
     name: 'part-fill-taken-for-a-whole-one',
@@ -69,8 +69,9 @@ export const MONEY: readonly Row[] = [
     by: 'contract',
     breaks:
       'A month is billed without the adjustments of one of its users: the partner pays for what was never bought.',
-    find: 'for (const row of [...byPlan, ...adjusted.map(withoutTrades)]) {',
-    replace: 'for (const row of [...byPlan, ...adjusted.slice(1).map(withoutTrades)]) {',
+    find: 'for (const row of [...byPlan, ...adjusted.map((sums) => ({ ...sums, trades: 0n }))]) {',
+    replace:
+      'for (const row of [...byPlan, ...adjusted.slice(1).map((sums) => ({ ...sums, trades: 0n }))]) {',
   },
   {
     name: 'half-up',
@@ -128,8 +129,8 @@ export const MONEY: readonly Row[] = [
     name: 'invoice-of-a-running-month',
     by: 'contract',
     breaks: 'A month that still goes on is invoiced. Its later trades are never charged.',
-    find: 'if (closed?.closed !== 1n)',
-    replace: 'if (closed === undefined)',
+    find: 'if (!isClosed)',
+    replace: 'if (isClosed === null)',
   },
   {
     name: 'month-boundary-closed',
@@ -160,8 +161,8 @@ export const MONEY: readonly Row[] = [
     by: 'contract',
     breaks:
       'A sandbox that is led into the next month closes the present one for everybody, live business included.',
-    find: 'closes && sandbox === null ? tx.run(CLOSE_MONTH',
-    replace: 'closes && sandbox !== -1 ? tx.run(CLOSE_MONTH',
+    find: 'if (closes && sandbox === null) {',
+    replace: 'if (closes && sandbox !== -1) {',
   },
   {
     name: 'cell-spent-twice',

@@ -62,10 +62,7 @@ export async function waitForCommitted(client: ClientBase): Promise<void> {
 /** An empty commit, which waits for a standby like any other, and so for everything that was committed before it. */
 const BEHIND = "begin; select pg_logical_emit_message(true, 'tranche', ''); commit"
 
-/**
- * If somebody cancels a commit that waits for a standby, it succeeds on one disk alone, with only a warning. Then
- * another commit waits behind it.
- */
+/** A cancelled wait for a standby succeeds on one disk alone, with only a warning: another commit waits behind it. */
 async function unwarned<T>(tx: Pipeline<ClientBase>, patience: Patience, work: () => Promise<T>): Promise<T> {
   let isWarned = false
   const hear = (): void => {
@@ -111,8 +108,7 @@ export async function wasCommitted(
     if (fate && fate.timeline !== timeline) break
     if (fate?.status === 'aborted') return false
     if (fate?.status !== 'committed') continue
-    // The number may belong to another transaction. If that was undone, ours was too: had ours been committed, the
-    // number would still be its own.
+    // The number may be another transaction's. If that was undone, ours was too: committed, it would have kept it.
     if (fate.memory !== memory) break
     return true
   }

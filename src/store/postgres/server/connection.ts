@@ -1,17 +1,16 @@
 // A database on a server, and the only ways to use it: look, read, and write.
 
 import type { PoolClient } from 'pg'
-import type { Frozen } from '../../../core/frozen.ts'
 import type { Instant } from '../../../core/time.ts'
 import { shownAddress } from '../../address.ts'
 import { isOtherSchema } from '../../migrations.ts'
 import { query } from '../../statement.ts'
-import type { Scope, Times } from '../../transaction.ts'
+import type { Scope } from '../../transaction.ts'
 import { createRefusedWrites } from '../../writes.ts'
 import { commit, type Mark, wasCommitted } from './commit.ts'
 import { explained, noneFree, tryAgain } from './errors.ts'
 import { isDiskFull, isLost, isUndone } from './failures.ts'
-import { enter } from './month-gate.ts'
+import { type Entered, enter } from './month-gate.ts'
 import {
   createServerClock,
   firstError,
@@ -24,13 +23,10 @@ import {
 } from './pipeline.ts'
 import { createPlaces, type Pool } from './pool.ts'
 import { CONNECT_MAX_MS, LARGE_STATEMENT_MAX_MS, PATIENCE } from './session.ts'
-import { noteServer, OtherServer, readFrozen, type Trust } from './timeline.ts'
+import { noteServer, OtherServer, type Trust } from './timeline.ts'
 
-/**
- * Inside a write: `times` and `frozen` are read at its gate. Statements that do not need them are best sent before they
- * are awaited.
- */
-export type WriteTx = Tx & { times: Promise<Times>; frozen: Promise<Frozen | null> }
+/** Inside a write. Statements that do not need what is read at its gate are best sent before that is awaited. */
+export type WriteTx = Tx & { entered: Promise<Entered> }
 
 /** A connection for the caller alone, until it is given back. */
 export type Session = { client: PoolClient; giveBack: (isBroken?: boolean) => void }
@@ -40,22 +36,13 @@ export type Connection = {
   server: string
   pool: Pool
   clock: ServerClock
-  /** The frozen state for a read. */
-  frozen(tx: Tx): Promise<Frozen | null>
   schema: SchemaLook
-  /** Runs a single statement, without a transaction around it. */
+  /** As of a `Base`. */
   look<T>(work: (tx: Tx) => Promise<T>, scope?: Scope): Promise<T>
-  /** Runs `work` on one consistent snapshot. */
   read<T>(work: (tx: Tx) => Promise<T>, scope?: Scope): Promise<T>
-  /**
-   * Runs `work` in a transaction behind the gate of months (month-gate.ts) and resolves once it is committed; a throw
-   * undoes it. `work` may run more than once: the last run counts.
-   */
+  /** Resolves once `work`, behind the gate of months, is committed; a throw undoes it. It may run more than once. */
   write<T>(work: (tx: WriteTx) => Promise<T>, scope?: Scope): Promise<T>
-  /**
-   * `write` for a probe, whose success says nothing about larger writes. Throws the error of a recent write that failed
-   * on a full disk.
-   */
+  /** `write` for a probe, which also throws the error of a recent write that failed on a full disk. */
   probe(work: (tx: WriteTx) => Promise<void>): Promise<void>
   /** For locks that a session holds longer than a transaction. */
   session(): Promise<Session>
@@ -109,12 +96,10 @@ export function connect(
     try {
       return await inTransaction(tx, `${BEGIN_WRITE}${limitOf(scope)}`, async () => {
         const entered = enter(tx, scope, { clock: clock.parameter(), found: schema.found })
-        const times = entered.then((gate) => gate.times)
-        const frozen = entered.then((gate) => gate.frozen)
-        for (const read of [times, frozen]) read.catch(() => {})
-        const value = await work({ ...tx, times, frozen }).catch(async (error) => {
+        entered.catch(() => {})
+        const value = await work({ ...tx, entered }).catch(async (error) => {
           // In another schema, its statements may fail before the reason is known.
-          await times.catch((why) => {
+          await entered.catch((why) => {
             if (isOtherSchema(why)) throw why
           })
           throw error
@@ -133,7 +118,6 @@ export function connect(
     server,
     pool,
     clock,
-    frozen: (tx) => readFrozen(tx, clock.parameter()),
     schema,
     look: (work, scope = {}) => onClient((tx) => alone(tx, () => schema.beside(tx, () => work(tx))), scope),
     read: (work, scope = {}) =>

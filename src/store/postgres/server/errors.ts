@@ -69,9 +69,7 @@ const UNREACHABLE =
 const REFUSES =
   '{server} lets nobody in ({error}): check that PostgreSQL answers at this host and port, and the options in its address or in PGOPTIONS.'
 
-/**
- * An error of the server as a Problem that names it; any other unchanged. `server` is the address without a password.
- */
+/** An error of the server as a Problem that names it; any other unchanged. `server` is without a password. */
 export function explained(error: unknown, server: string): unknown {
   if (error instanceof Problem || !(error instanceof Error)) return error
   const message = messageOf(error)

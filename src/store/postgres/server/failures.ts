@@ -46,10 +46,7 @@ export class OutcomeUnknown extends Error {
 /** A commit that the server answered with a rollback. */
 export class Undone extends Error {}
 
-/**
- * Whether the server itself reports that a transaction whose commit was sent is undone. After any other end, such as an
- * answer that the driver cannot read, its outcome is unknown.
- */
+/** Whether the server itself says that a transaction is undone. After any other end of a commit, nobody knows. */
 export const isUndone = (error: unknown): boolean =>
   error instanceof Undone || (sqlState(error) !== '' && !isLost(error))
 
@@ -58,9 +55,7 @@ const CALLS = ['connect', 'getaddrinfo', 'read', 'write', 'shutdown']
 const LOST =
   /Connection (terminated|ended)|connection error and is not queryable|after calling end on the pool/
 
-/**
- * Whether the connection is gone, or the server accepts no work: what was under way is undone unless it was committed.
- */
+/** Whether the connection is gone, or the server accepts no work: all that was not committed is undone. */
 export function isLost(error: unknown): boolean {
   if (isSilence(error)) return true
   const state = sqlState(error)

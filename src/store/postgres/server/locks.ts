@@ -10,9 +10,7 @@ import { Problem } from '../../../core/problem.ts'
 export const LOCK = {
   /** Held shared by every write, and exclusively to close a month for all. */
   all: 1,
-  /**
-   * Of one tenant: held shared by its writes, and exclusively by work that must wait until the last of them is done.
-   */
+  /** Of one tenant: held shared by its writes, exclusively by work that waits until the last of them is done. */
   tenant: 2,
   /** Held by the process that runs a pass, by its session. */
   pass: 3,
@@ -29,10 +27,7 @@ export const LOCK = {
   audit: 10,
   /** Held by a session: shared to copy from here; exclusively to copy to here, or to take it back. */
   copy: 11,
-  /**
-   * Held shared by every session of a process that has the database open, and exclusively to put another one in its
-   * place.
-   */
+  /** Held shared by every session of a process that has the database open, exclusively to put another in its place. */
   use: 12,
 } as const
 
@@ -49,10 +44,7 @@ export async function holdInUse(client: Asking): Promise<void> {
 /** The pause between two tries. */
 const RETAKE_MS = 250
 
-/**
- * Makes a process that lost all its sessions open a new one at once, even if nobody calls: its server may have
- * restarted.
- */
+/** Makes a process that lost all its sessions, as when its server restarts, open a new one even if nobody calls. */
 export function stayInUse(pool: Pool): void {
   let isRetaking = false
 

@@ -5,15 +5,12 @@ import type { Frozen } from '../../../core/frozen.ts'
 import type { Instant } from '../../../core/time.ts'
 import { readMigrations } from '../../../resources.ts'
 import { type FrozenRow, frozenOf, movedBeforeMigration, SELECT_FROZEN, SELECT_SEALED } from '../../frozen.ts'
-import { type Applied, isPending, type MigrationState, statesOf } from '../../migrations.ts'
+import { type Applied, appliedIn, isPending, type MigrationState, statesOf } from '../../migrations.ts'
 import { commitAlone } from './commit.ts'
 import { LOCK } from './locks.ts'
 import { SERVER_MS_SQL } from './pipeline.ts'
 
-/**
- * The tables are in a schema of their own: the database may have other users too, and a copy replaces the schema as a
- * whole.
- */
+/** The schema of our tables: the database may have other users too, and a copy replaces it as a whole. */
 export const SCHEMA = 'tranche'
 /** A connection, or a pool of them. */
 type Asked = Pick<PoolClient, 'query'>
@@ -32,10 +29,7 @@ export async function isEmpty(client: Asked, schema?: string): Promise<boolean> 
   return (rows[0] as { none: boolean }).none
 }
 
-/**
- * The frozen state of a schema that is not open as a store, also where an earlier version has moved it. Null where it
- * is not ours.
- */
+/** The state of a schema not open as a store, also one that an earlier version moved. Null where it is not ours. */
 export async function frozenIn(client: Asked, schema?: string): Promise<Frozen | null> {
   const inSchema = schema === undefined ? '' : `${schema}.`
   for (const [table, select] of [['frozen', SELECT_FROZEN] as const, ['sealed', SELECT_SEALED] as const]) {
@@ -47,10 +41,7 @@ export async function frozenIn(client: Asked, schema?: string): Promise<Frozen |
   return null
 }
 
-/**
- * Brings the schema up to this program's. Returns the names of the migrations it applied. A null `clock` takes the
- * server's.
- */
+/** Returns the names of the migrations it applied. A null `clock` takes the server's. */
 export async function migrate(pool: Pool, clock: (() => Instant) | null): Promise<string[]> {
   if (!(await migrationStates(pool)).some(isPending)) return []
   const client = await pool.connect()
@@ -107,11 +98,5 @@ const MIGRATIONS_TABLE = `create table if not exists migrations
 
 async function readApplied(client: Asked): Promise<Map<string, Applied>> {
   if (await isEmpty(client)) return new Map()
-  const { rows } = await client.query('select name, sha256, applied_at from migrations order by name')
-  return new Map(
-    (rows as { name: string; sha256: string; applied_at: bigint }[]).map((row) => [
-      row.name,
-      { sha256: row.sha256, appliedAt: Number(row.applied_at) as Instant },
-    ]),
-  )
+  return appliedIn((await client.query('select name, sha256, applied_at from migrations')).rows)
 }

@@ -19,8 +19,7 @@ import { LOCK } from './locks.ts'
 import { type Pipeline, PRESENT_SQL, SCHEMA_SQL, type SchemaState } from './pipeline.ts'
 import { FREEZE_SQL, type FreezeState, frozenForWrite, NOTE_STANDBY } from './timeline.ts'
 
-/** `frozen`: why nothing may fire or be delivered; null when the database is not frozen. */
-type Entered = { times: Times; frozen: Frozen | null; mark: Mark }
+export type Entered = { times: Times; frozen: Frozen | null; mark: Mark }
 
 /**
  * Takes the locks of a scope, then reads the clock. `found` gets the recorded migrations, and may throw. Throws

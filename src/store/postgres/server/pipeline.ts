@@ -6,7 +6,7 @@ import { Problem } from '../../../core/problem.ts'
 import type { Instant } from '../../../core/time.ts'
 import { readMigrations } from '../../../resources.ts'
 import { createSchemaWatch, isOtherSchema } from '../../migrations.ts'
-import { type Dialect, type Kinds, type Params, type Query, query } from '../../statement.ts'
+import { atOf, type Dialect, type Kinds, type Params, type Query, query, readBy } from '../../statement.ts'
 import { type Patience, watchOver } from './session.ts'
 
 // A statement in PostgreSQL's form: ":tenant" becomes "$1", and "::bigint" stays a cast.
@@ -54,10 +54,7 @@ function worded(name: string, written: Query<unknown>['text']): Statement {
   return { name, text, params, sets }
 }
 
-/**
- * PostgreSQL's text cannot hold a NUL, but a look-up may contain one, in a path for example. It becomes another control
- * character, which no id has either, so nothing is found.
- */
+/** PostgreSQL's text holds no NUL. In a look-up it becomes another control character, which no id has either. */
 const known = (value: unknown): unknown =>
   typeof value === 'string'
     ? value.replaceAll('\0', '\u0001')
@@ -82,8 +79,6 @@ export function valuesOf({ text, params: names, sets }: Statement, given: Params
 /** An array of numbers in PostgreSQL's syntax: the client would search each of them for quotes. */
 const numbers = (values: readonly unknown[]): string =>
   `{${values.map((value) => value ?? 'null').join(',')}}`
-
-// The transaction itself.
 
 /** The statements of a transaction, which run in the order in which they are sent. */
 export type Tx = {
@@ -139,8 +134,8 @@ export function pipelineOn<Client extends ClientBase>(client: Client, patience: 
 
   return {
     client,
-    all: async (query, params = {}) => (await ask(query, params)).rows,
-    get: async (query, params = {}) => (await ask(query, params)).rows[0],
+    all: async (query, params = {}) => readBy(query, (await ask(query, params)).rows),
+    get: async (query, params = {}) => readBy(query, (await ask(query, params)).rows.slice(0, 1))[0],
     run: async (query, params = {}) => (await ask(query, params)).rowCount ?? 0,
     send: (text, within) => follow(client.query(text), within),
     async settled() {
@@ -170,8 +165,8 @@ const NOW_SQL = `coalesce(:clock::bigint, ${SERVER_MS_SQL})`
 /** The time of a write now: the clock, but never below what has been reported. */
 export const PRESENT_SQL = `greatest(${NOW_SQL}, (select at from reported_until))`
 
-const CLOCK: Query<{ at: bigint }> = query(`select ${NOW_SQL} as at`)
-const PRESENT: Query<{ at: bigint }> = query(`select ${PRESENT_SQL} as at`)
+const CLOCK = query(`select ${NOW_SQL} as at`, atOf)
+const PRESENT = query(`select ${PRESENT_SQL} as at`, atOf)
 
 export type ServerClock = {
   /** The value of the parameter `clock`. */
@@ -183,10 +178,8 @@ export type ServerClock = {
 
 export function createServerClock(given: (() => Instant) | null): ServerClock {
   const parameter = () => given?.() ?? null
-  const ask = async (tx: Tx, which: Query<{ at: bigint }>): Promise<Instant> => {
-    const row = await tx.get(which, { clock: parameter() })
-    return Number(row?.at) as Instant
-  }
+  const ask = async (tx: Tx, which: Query<Instant>): Promise<Instant> =>
+    (await tx.get(which, { clock: parameter() })) as Instant
   return { parameter, now: async (tx) => given?.() ?? ask(tx, CLOCK), present: (tx) => ask(tx, PRESENT) }
 }
 

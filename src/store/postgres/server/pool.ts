@@ -18,10 +18,7 @@ const TYPES = {
 
 export type Pool = pg.Pool
 
-/**
- * Closes its socket when it cannot connect. The driver leaves it open when it has no password to give, and the process
- * would stay as long as the server waits for one: a minute.
- */
+/** Closes its socket when it cannot connect: without a password, the driver keeps it, and the process, for a minute. */
 class PooledClient extends Client {
   constructor(config?: pg.ClientConfig) {
     const { address } = config as pg.ClientConfig & { address: string }
@@ -64,10 +61,7 @@ export function openPool(url: string, { max = CONNECTIONS_MAX, schema = SCHEMA }
   return pool
 }
 
-/**
- * A connection for the caller alone, without pipelining: tables are copied over it, however long that takes. Its schema
- * need not be one that this program knows.
- */
+/** For the caller alone, without pipelining or a time limit. The schema need not be one that this program knows. */
 export async function openAlone(url: string, { schema = SCHEMA } = {}): Promise<pg.Client> {
   const client = plainClient(url)
   try {
@@ -98,10 +92,7 @@ function plainClient(url: string): Client {
 /** `isOwn` is true once each connection is known to have a session of its own. */
 type Place = { url: string; schema: string; isOwn: boolean }
 
-/**
- * Prepares a new connection, and refuses a server that cannot store all values, or whose schema is newer than this
- * program.
- */
+/** Refuses a server that cannot store all values, or whose schema is newer than this program. */
 async function prepare(client: pg.ClientBase, place: Place): Promise<void> {
   client.on('error', () => {})
   const asked = impatient(client)
@@ -231,8 +222,6 @@ export function createPlaces({ max, stillMaxMs, refusal }: PlaceOptions): Places
     },
   }
 }
-
-// Whether a server keeps its clients waiting for a standby, in words.
 
 /** A standby that is there answers within milliseconds. */
 const HELD_BACK = `select current_setting('synchronous_standby_names') as names from pg_stat_activity

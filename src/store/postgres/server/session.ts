@@ -7,8 +7,6 @@ import { Problem, reasonInWords } from '../../../core/problem.ts'
 import { type AddressValues, addressValues, isPort, PORT_MAX, shownAddress } from '../../address.ts'
 import { Silence } from './failures.ts'
 
-// Time limits at a server.
-
 /** How long a statement waits for a lock, or for its own end, before the server cancels it: as long as on a file. */
 export const LOCK_WAIT_MAX_MS = 15_000
 const STATEMENT_MAX_MS = 60_000
@@ -18,10 +16,7 @@ export const LARGE_STATEMENT_MAX_MS = 10 * 60_000
 const IDLE_TRANSACTION_MAX_MS = 10_000
 /** The longest wait for a connection, new or in use by others. */
 export const CONNECT_MAX_MS = 10_000
-/**
- * A host that loses power does not close its connections. The locks of its sessions are released after half a minute of
- * silence.
- */
+/** A host that loses power closes no connection: its sessions' locks are released after half a minute of silence. */
 export const SILENCE = { idle: 15, interval: 5, count: 3 }
 
 /** Allowance for the network, and for a busy server. */
@@ -96,10 +91,7 @@ function guardedSocket(): Socket {
 
 const socketOf = (client: ClientBase): Socket => (client as Client).socket
 
-/**
- * The mark that we leave in each session: the system identifier of its server. If a new session already has one, it is
- * shared with another client.
- */
+/** Our mark in each session, the system identifier of its server: a new session that has one is shared with others. */
 export const MARK = 'tranche.session'
 
 // The path is set before any name is looked up: the role's own path may lead to functions of the same names.
@@ -267,9 +259,7 @@ export function destinationOf(url: string): ClientConfig {
   }
 }
 
-/**
- * Every mode that asks for TLS has the certificate and its name checked: its purpose is to know who gets the password.
- */
+/** Every mode that asks for TLS checks the certificate and its name: its purpose is to know who gets the password. */
 function tlsOf(
   { host, sslmode, sslrootcert, sslcert, sslkey }: AddressValues,
   read: (file: string) => string,

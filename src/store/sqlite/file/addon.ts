@@ -119,10 +119,7 @@ function unpackInto(wanted: string, bytes: Uint8Array, hash: string): string {
   return file
 }
 
-/**
- * Code is loaded from here, so nobody else may be able to put a file into the folder. Throws when it is not ours;
- * closes it to others when it is ours and merely open.
- */
+/** Throws for a folder that is not ours, because code is loaded from it; closes to others one that is merely open. */
 function refuseUntrusted(folder: string): void {
   const uid = process.getuid?.()
   if (uid === undefined) return

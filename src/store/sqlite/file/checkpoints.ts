@@ -108,8 +108,6 @@ function openThread(workerData: ThreadData): Worker {
   return new Worker(join(import.meta.dirname, 'checkpoint-thread.ts'), { workerData })
 }
 
-// The messages between a service and the thread that moves its log (checkpoints.ts, checkpoint-thread.ts).
-
 export type ThreadData = {
   file: string
   /** The file that the service has open. */

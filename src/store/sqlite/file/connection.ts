@@ -24,26 +24,16 @@ export type Connection = {
   clock: () => Instant
   /** The time of a write now. */
   present: () => Instant
-  /** Runs `work`, a single statement, without a transaction around it. */
+  /** As of a `Base`. */
   look<T>(work: () => T): Promise<T>
-  /** Runs `work` on one consistent snapshot. */
   read<T>(work: () => T): Promise<T>
-  /**
-   * Runs `work` in an immediate transaction and resolves once it is on disk; a throw undoes `work` alone. `lane` is the
-   * id of the tenant for whom it is done.
-   */
+  /** Runs `work` in the turn of a tenant, `lane`, and resolves once it is on disk; a throw undoes `work` alone. */
   write: Write
-  /**
-   * `write` for a probe, whose success says nothing about larger writes. Throws the error of a recent write for which
-   * the disk had no room.
-   */
+  /** `write` for a probe, which also throws the error of a recent write that failed on a full disk. */
   probe(work: () => void): Promise<void>
   /** Throws database_gone when the file's name leads to another file. */
   lookAtName: () => void
-  /**
-   * Must be called once a write transaction has begun. Throws database_moved, and schema_newer when another process has
-   * migrated the file beyond what this program knows.
-   */
+  /** Must be called once a write has begun. Throws database_moved, and schema_newer after another's upgrade. */
   mayWrite: () => void
   frozen: () => Frozen | null
 }
@@ -176,9 +166,6 @@ export function connect(
     frozen,
   }
 }
-
-// Settings of a SQLite file when it is opened: how safe a commit is, how data is erased, how much is kept in memory,
-// and when its log is checkpointed.
 
 /** How much of the file SQLite may keep in memory: plenty for passes over many plans. */
 const CACHE_KIB = 32_768

@@ -60,10 +60,7 @@ export function refuseUnreadable(copy: string): void {
   )
 }
 
-/**
- * Throws bad_file when no file can be created beside `file`: its folder does not exist, or this user may not write in
- * it.
- */
+/** Throws bad_file when no file can be created beside `file`: no folder, or one in which this user may not write. */
 export function refuseClosedFolder(file: string): void {
   const folder = dirname(resolve(file))
   if (!isReachableFolder(folder))
@@ -113,10 +110,6 @@ function ownerOf(name: string): string {
     return 'another user'
   }
 }
-
-/** In a folder of ours, another user's file was left there by one of root's commands, or put there. */
-const isOursGone = (file: string, folder: string): boolean =>
-  ownerId(folder) === process.geteuid?.() && ownerId(file) !== ownerId(folder)
 
 /** The command by which root gives a file to the user of this process. */
 export function giveBack(file: string): string[] {
@@ -182,10 +175,7 @@ export function explained(error: unknown, file: string): unknown {
   return sentence === undefined ? error : new Problem('storage_failed', sentence)
 }
 
-/**
- * Whether this process can get the descriptors that a database needs: without one, SQLite only says that it cannot
- * open.
- */
+/** Whether there are descriptors left for a database: without one, SQLite only says that it cannot open. */
 function canOpenMore(): boolean {
   const opened: number[] = []
   try {
@@ -226,7 +216,7 @@ function unusable(file: string, folder: string): string {
 
 const unwritable = (file: string, folder: string): string =>
   `${file} cannot be written, and even a reader has to write the log beside it: ${folder} belongs to ${ownerOf(folder)}, ` +
-  `the file to ${ownerOf(file)}; ${isOursGone(file, folder) ? `as root, give it back: \`${giveBack(file).join(' ')}\`` : runAs(file)}, ` +
+  `the file to ${ownerOf(file)}; ${runAs(file)}, ` +
   'or on a read-only disk copy the file and its -wal to a folder of yours and name the copy with --db.'
 
 // Kinds of SQLite errors: the file is locked, damaged, or not a database.

@@ -34,10 +34,7 @@ const OWNER_SUFFIX = '-owner'
 /** The remembered erasures: a replaced database leaves them to the next one. */
 const ERASURES_SUFFIX = '.erasures'
 
-/**
- * The name of the file itself, after all links: SQLite puts its log beside it, as we do our locks, and a link must not
- * be replaced.
- */
+/** The name after all links: SQLite's log and our locks are beside the file itself, and no link must be replaced. */
 export function realName(file: string, links = 0): string {
   if (file === ':memory:') return file
   if (existsSync(file)) return realpathSync(file)
@@ -98,17 +95,9 @@ export function identityOf(file: string): string | null {
   }
 }
 
-export function isSameFile(a: string, b: string): boolean {
-  const identity = identityOf(a)
-  return identity !== null && identity === identityOf(b)
-}
-
 type Owner = { uid: number; gid: number }
 
-/**
- * Gives a plain file to `owner`, with the mode if one is given. Throws when this user may not change the owner; nothing
- * is changed through a link.
- */
+/** Gives a plain file, never through a link, to `owner`, and sets its mode if one is given. Throws if it may not. */
 export const handOver = (file: string, owner: Owner, mode?: number): void =>
   withPlain(file, (descriptor) => {
     give(descriptor, owner)
@@ -138,15 +127,15 @@ export function openOrCreate(file: string, flags: number): number {
 
 /** Throws a usage Problem for an output that is the database, its log or one of its locks, forced or not. */
 export function refuseDatabaseFile(output: string, database: string): void {
+  const identity = identityOf(output)
   for (const suffix of ['', OWNER_SUFFIX, ERASURES_SUFFIX, ...Object.values(LOCK_SUFFIX), ...BESIDE]) {
     const own = realName(database) + suffix
-    if (resolve(output) !== resolve(own) && !isSameFile(output, own)) continue
+    if (resolve(output) !== resolve(own) && (identity === null || identity !== identityOf(own))) continue
     throw new Problem('usage', `${output} belongs to the database itself: give another name.`)
   }
 }
 
-// Whether the open files still have their names: a database that was removed or replaced takes every write and loses
-// it.
+// Whether the open files still have their names: one that was removed or replaced takes every write and loses it.
 
 /** How long a read trusts the last look: a read loses nothing, so it need not look itself. */
 const LOOK_MS = 100
@@ -198,8 +187,6 @@ const goneFrom = (name: string): Problem =>
       'see "When the database is gone" in `tranche docs reference` before you stop this process.',
   )
 
-// Places for a database: a disk of this machine.
-
 /** File systems whose locks and shared memory do not reach across machines (statfs magic numbers of Linux). */
 const NETWORK = new Map([
   [0x6969, 'NFS'],
@@ -216,9 +203,7 @@ const NETWORK = new Map([
   [0x786f4256, 'a VirtualBox shared folder'],
 ])
 
-/**
- * Throws a usage Problem for a file on a network file system: two machines would write to it at once and lose money.
- */
+/** Throws usage for a file on a network file system: two machines would write to it at once and lose money. */
 export function refuseNetworkFile(file: string, typeOf: (folder: string) => number = fileSystemType): void {
   if (file === ':memory:') return
   // Through a link, it is the file at its end that counts.
@@ -239,29 +224,27 @@ function fileSystemType(folder: string): number {
   }
 }
 
-// When a disk counts as full, and how much of it is free.
-
 /** With less, some writes succeed and others do not. */
 const ROOM_MIN_BYTES = 1_048_576
 
-/** Whether there is room for a write beside the file; true where that cannot be determined. */
-export function hasRoom(file: string): boolean {
+/** Null where it cannot be determined. */
+function freeBytes(folder: string): number | null {
   try {
-    const { bavail, bsize } = statfsSync(dirname(resolve(file)))
-    return bavail * bsize >= ROOM_MIN_BYTES
+    const { bavail, bsize } = statfsSync(folder)
+    return bavail * bsize
   } catch {
-    return true
+    return null
   }
 }
 
+/** Whether there is room for a write beside the file, as far as is known. */
+export const hasRoom = (file: string): boolean =>
+  (freeBytes(dirname(resolve(file))) ?? ROOM_MIN_BYTES) >= ROOM_MIN_BYTES
+
 /** In words, in brackets; empty where it cannot be determined. */
 export function freeOn(folder: string): string {
-  try {
-    const { bavail, bsize } = statfsSync(folder)
-    return ` (${Math.floor((bavail * bsize) / 1024)} KiB are free)`
-  } catch {
-    return ''
-  }
+  const bytes = freeBytes(folder)
+  return bytes === null ? '' : ` (${Math.floor(bytes / 1024)} KiB are free)`
 }
 
 // The file beside a database in which erasures are remembered (../../erasures.ts).

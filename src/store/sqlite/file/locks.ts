@@ -46,10 +46,7 @@ function hold(file: string, free: () => void): () => void {
 
 const LOCK_LOOK_MS = 50
 
-/**
- * Waits for a running pass to end, and keeps the next pass and every other migration from starting. Throws
- * database_locked, naming the delayed work in the caller's words.
- */
+/** Waits for a running pass, and holds off the next one and every migration. Throws database_locked about `what`. */
 export async function haltPasses(file: string, what: string): Promise<() => void> {
   for (let waitedMs = 0; waitedMs < LOCK_WAIT_MAX_MS; waitedMs += LOCK_LOOK_MS) {
     const release = acquireLock(lockFile(file, 'pass'))

@@ -6,7 +6,7 @@ import type { Instant } from '../../../core/time.ts'
 import { readMigrations } from '../../../resources.ts'
 import { type FrozenRow, frozenOf, movedBeforeMigration, SELECT_FROZEN, SELECT_SEALED } from '../../frozen.ts'
 import { compareSchemas, type Part, type SchemaDifferences } from '../../health/schema.ts'
-import { type Applied, isPending, type MigrationState, statesOf } from '../../migrations.ts'
+import { type Applied, appliedIn, isPending, type MigrationState, statesOf } from '../../migrations.ts'
 import { TABLES } from '../../tables.ts'
 import { type Database, openFile } from './connection.ts'
 import { haltPasses } from './locks.ts'
@@ -45,10 +45,7 @@ export function frozenIn(db: Database): Frozen | null {
 export const migrationStates = (db: Database): MigrationState[] =>
   statesOf(readMigrations('sqlite'), readApplied(db))
 
-/**
- * The differences between a database's schema and that of its recorded migrations. It reads only the table of
- * migrations.
- */
+/** How a schema differs from that of its recorded migrations. Reads only the table of migrations. */
 export const schemaDifferences = (db: Database): SchemaDifferences =>
   compareSchemas(partsMadeBy([...readApplied(db).keys()].sort()), partsOf(db))
 
@@ -69,7 +66,11 @@ function partsMadeBy(names: readonly string[]): readonly Part[] {
   }
 }
 
-function applyPending(db: Database, now: Instant, wanted: ReadonlySet<string> | null = null): string[] {
+function applyPending(
+  db: Database,
+  now: Instant,
+  wanted: Pick<ReadonlySet<string>, 'has'> | null = null,
+): string[] {
   const done: string[] = []
   // Released migrations call it, for columns that are no longer read.
   db.function('row_digest', (_text: unknown) => 0n)
@@ -108,10 +109,7 @@ function readApplied(db: Database): Map<string, Applied> {
       throw new Problem('usage', 'This SQLite file holds something else: it is not a tranche database.')
     return new Map()
   }
-  const rows = db.prepare('select name, sha256, applied_at from migrations').all() as MigrationRow[]
-  return new Map(
-    rows.map((row) => [row.name, { sha256: row.sha256, appliedAt: Number(row.applied_at) as Instant }]),
-  )
+  return appliedIn(db.prepare('select name, sha256, applied_at from migrations').all())
 }
 
 /** Reading a view in place of a table may never end. */
@@ -124,8 +122,6 @@ function refuseViews(db: Database): void {
       `A view is in the place of the table ${taken}: put a sound backup back with \`tranche restore BACKUP\`.`,
     )
 }
-
-type MigrationRow = { name: string; sha256: string; applied_at: bigint }
 
 /** A copy of the database as it was, beside it, named after its last migration. */
 function backUp(db: Database, file: string): void {

@@ -121,10 +121,7 @@ async function replace(file: string, giving: Giving): Promise<Pick<Replaced, 'da
   return { database: null, log }
 }
 
-/**
- * Opens the file, and the log beside it if it has one: a database copied as files is complete only with its log.
- * Neither may change during the copy, or the two would not belong together.
- */
+/** Opens the file and the log beside it, without which it is not complete. Neither may change during the copy. */
 export function openCopy(name: string): OpenCopy {
   refuseUnreadable(name)
   if (!existsSync(name)) throw noFile(name)
@@ -172,10 +169,7 @@ async function inOneFile<T>(aside: string, work: (db: Database) => T | Promise<T
   }
 }
 
-/**
- * The data of replaced databases that the copy lacks: of the one just kept, and of those that it had replaced itself,
- * if it was frozen.
- */
+/** What the copy lacks of the database just kept, and of those that it had replaced itself, if it was frozen. */
 const sinceCopyOf = (
   aside: string,
   names: readonly string[],
@@ -197,10 +191,7 @@ const isOfThisSchema = (db: Database): boolean => {
   }
 }
 
-/**
- * Never the kept file itself: a file that cannot be read, or has an earlier schema, is repaired or migrated in a copy
- * if possible.
- */
+/** Never the kept file: one that cannot be read, or has an earlier schema, is repaired or migrated in a copy. */
 async function readableCopy(kept: string, copy: string): Promise<string> {
   withPlain(kept, (held) => copyAside(held, copy))
   let db: Database | null = null
@@ -235,10 +226,7 @@ function askerOf(db: Database, file: string): AskBoth {
   }
 }
 
-/**
- * The names of kept databases: a frozen database may itself have replaced one, and does not know all changes made
- * there.
- */
+/** A frozen database may itself have replaced one, and does not know all changes made there. */
 function keptNames(replaced: Database | 'unread' | null, kept: string): string[] {
   if (replaced === null) return []
   try {
@@ -303,8 +291,7 @@ function takeAlone(db: Database, file: string): boolean {
     db.pragma('wal_checkpoint(truncate)')
     if (db.pragma('journal_mode = delete', { simple: true }) === 'delete') {
       db.exec('begin exclusive')
-      // Read again under the lock: another process may have been faster, and in its journal mode this lock keeps nobody
-      // out.
+      // Read again under the lock: in another journal mode, set by a faster process, this lock keeps nobody out.
       if (db.pragma('journal_mode', { simple: true }) === 'delete') return true
     }
   } catch (error) {
@@ -376,10 +363,7 @@ function takeOverRights(aside: string, file: string): void {
   }
 }
 
-/**
- * Moves the files beside a database so that they lie beside its new name. Returns the name of the log, null when there
- * is none.
- */
+/** Moves the files beside a database to its new name. Returns the name of the log; null for none. */
 function setAside(file: string, kept: string): string | null {
   for (const suffix of BESIDE) if (existsSync(file + suffix)) renameSync(file + suffix, kept + suffix)
   return existsSync(`${kept}-wal`) ? `${kept}-wal` : null

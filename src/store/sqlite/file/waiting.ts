@@ -16,14 +16,12 @@ export async function whenFree<T>(work: () => T): Promise<T> {
       return work()
     } catch (error) {
       if (!isBusy(error)) throw error
-      if (performance.now() >= end) throw lockedTooLong()
+      if (performance.now() >= end)
+        throw new Problem(
+          'database_locked',
+          `The database stayed locked by another process for ${LOCK_WAIT_MAX_MS / 1000} s.`,
+        )
     }
     await new Promise((resolve) => setTimeout(resolve, LOCK_LOOK_MS))
   }
 }
-
-const lockedTooLong = (): Problem =>
-  new Problem(
-    'database_locked',
-    `The database stayed locked by another process for ${LOCK_WAIT_MAX_MS / 1000} s.`,
-  )

@@ -58,8 +58,7 @@ export function noteLogOwner(database: string): void {
       closeSync(descriptor)
     }
   } catch {
-    // There may be no room, for example. Without the note, the next process has one check fewer, which is no reason to
-    // refuse this one.
+    // There may be no room. Without the note, the next process has one check fewer: no reason to refuse this one.
   }
 }
 
@@ -85,10 +84,7 @@ function read(note: string): { file: string; log: string } | null {
 
 const identities = (database: string) => [identityOf(database), identityOf(walFile(database))] as const
 
-/**
- * An identity that stays for as long as a file exists, even when the machine restarts, which may change the device
- * number. An inode alone is soon reused. Null for a missing file.
- */
+/** Stays while a file exists, also when a restart changes device numbers; an inode is reused. Null for none. */
 function identityOf(name: string): string | null {
   const found = statSync(name, { bigint: true, throwIfNoEntry: false })
   return found ? `${found.ino} ${found.birthtimeNs}` : null

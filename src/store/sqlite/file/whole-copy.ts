@@ -48,10 +48,7 @@ export function copyTo(db: Database, copy: string, { replace }: { replace: boole
 
 // Whether a file is a whole database: a backup as it is made, and before it is restored.
 
-/**
- * Throws bad_file when SQLite finds a fault in the file, and errors of the disk unchanged. `name` is the user's name
- * for it.
- */
+/** Throws bad_file for a fault that SQLite finds, errors of the disk unchanged. `name` is what the user calls it. */
 export function assertWhole(file: string, name = file): void {
   // To SQLite, a read that fails once looks like damage.
   const fault = faultIn(file, name) && faultIn(file, name)

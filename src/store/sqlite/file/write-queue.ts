@@ -10,9 +10,7 @@ import type { Checkpoints } from './checkpoints.ts'
 import type { NameWatch } from './files.ts'
 import { LOCK_LOOK_MS, whenFree } from './waiting.ts'
 
-/**
- * After this much work, a commit takes no further write, so that neither the lock nor the event loop is held for long.
- */
+/** After this much work, a commit takes no further write: the lock and the event loop are held no longer. */
 const COMMIT_WORK_MS = 50
 /** The lane of writes that belong to no tenant: an operator's, a pass's. */
 const HOUSE = 0
@@ -142,10 +140,7 @@ export function createWriter(
     }
   }
 
-  /**
-   * Runs a job, or undoes it alone. A rollback undoes the first job of a transaction, so it needs no savepoint, which
-   * would copy each written page: a fifth of the cost of a large pass.
-   */
+  /** Runs a job, or undoes it alone. The first needs no savepoint, which is a fifth of the cost of a large pass. */
   function attempt(job: Job, isFirst: boolean): Outcome {
     if (!isFirst) sql.save.run()
     try {
@@ -169,10 +164,7 @@ export function createWriter(
 // This process's share of the write lock. SQLite gives the lock to the first process that asks while it is free, and
 // others ask only every millisecond: a process that commits without a break would never leave them a chance.
 
-/**
- * How long the lock is held in total before others get a chance to take it: when nobody else writes, and when others
- * do.
- */
+/** How long the lock is held in total before others get a chance: when nobody else writes, and when others do. */
 const HELD_MAX_MS = { alone: 200, shared: 20 }
 /** How long that chance lasts: longer than another process waits between two tries, including what a timer adds. */
 const REST_MS = 3 * LOCK_LOOK_MS
