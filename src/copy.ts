@@ -232,7 +232,7 @@ async function closedMonths(side: Rows): Promise<string[]> {
   return months
 }
 
-/** Those with exports: before the first partner there are none, and older versions closed such months on request. */
+/** Months that have exports: before the first partner there are none, though older versions could close such months. */
 export function monthsWithPartners(
   months: readonly string[],
   partners: readonly Pick<Partner, 'createdAt'>[],

@@ -100,11 +100,11 @@ export const planAnswer = z.object({
 const windowAnswer = z.object({
   window_start: instant('When it began, or begins.'),
   window_end: instant('The first instant after it.', '2026-01-06T00:00:00.000Z'),
-  budget_usd: dollars('What it may spend.', '60.00'),
-  reserved_usd: dollars('What its open executions may still spend.', '0.00'),
-  spent_usd: dollars('What its trades have spent of the budget.'),
+  budget_usd: dollars('The most it may spend.', '60.00'),
+  reserved_usd: dollars('Reserved for its open executions.', '0.00'),
+  spent_usd: dollars('Spent of the budget by its trades.'),
   excess_usd: dollars("Bought beyond the budget, by an operator's decision.", '0.00'),
-  left_usd: dollars('What is neither reserved nor spent.', '50.00'),
+  left_usd: dollars('Neither reserved nor spent.', '50.00'),
 })
 
 export const planStateAnswer = planAnswer.extend({
@@ -140,8 +140,8 @@ const dueAnswer = z.object({
   partner_user_id: partnerUserId,
   partner_plan_id: partnerPlanId,
   side: always('buy', 'The only side there is.'),
-  asset: always('BTC', 'What to buy.'),
-  spend_currency: always('USD', 'What to spend.'),
+  asset: always('BTC', 'The asset to buy.'),
+  spend_currency: always('USD', 'The currency to spend.'),
   amount_usd: dollars('The most to spend on this tranche.'),
   reason: always('smart_timing', 'The only reason there is.'),
   idempotency_key: checkedText(
@@ -161,7 +161,7 @@ const executionAnswer = dueAnswer.extend({
   delivered_count: count('0 until it is delivered.'),
   status: choice(
     EXECUTION_STATUSES,
-    'Only one that a poll has handed you is yours to buy, whatever this says.',
+    'Buy only what a poll has delivered to you, whatever this says.',
     'sent',
   ),
 })
@@ -359,7 +359,7 @@ export const monthlyAnswer = z.object({
   volume_fee_usd: dollarSum('The rate on the volume.', '0.10'),
   user_fee_usd: dollarSum('Per active user.', '0.00'),
   minimum_fee_usd: dollarSum('The least a month costs.', '0.00'),
-  total_fee_usd: dollarSum('What the month costs.', '0.10'),
+  total_fee_usd: dollarSum('The fee of the month.', '0.10'),
 } satisfies Record<SummaryColumn, z.ZodType>)
 
 const sums = {

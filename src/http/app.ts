@@ -118,7 +118,7 @@ const NOT_GET = new Refusal('method_not_allowed', 'Method Not Allowed', { allow:
 
 type Desk = ReturnType<typeof createDesk>
 
-/** What the calls of an app share. */
+/** State shared by the calls of an app. */
 function createDesk(options: AppOptions) {
   const { store, machine, guard, send, log, ops, rateLimit, callsPerKey = CALLS_PER_KEY_MAX } = options
   const logCall = createCallLog(log)

@@ -84,7 +84,7 @@ export const getExecutions = route({
 const common = {
   partner_order_id: id().meta(describe('The order on your venue. Deduplicates retries.', 'order-1')),
 }
-const outcome = { description: 'What became of it.' }
+const outcome = { description: 'The outcome.' }
 const when = {
   executed_at: datetime()
     .meta(

@@ -59,7 +59,7 @@ export const postUser = route({
 })
 
 const userPatch = z.object({
-  status: oneOf(PATCH_STATUSES).meta(describe('What the user is to be.', 'disabled')),
+  status: oneOf(PATCH_STATUSES).meta(describe('The status to set.', 'disabled')),
 })
 
 export const patchUser = route({

@@ -41,7 +41,7 @@ export function shownAddress(db: string): string {
   return joined({ ...parts, password: parts.password && '***', parameters })
 }
 
-/** Beside a secret only accepted parameters are shown: a password with a & goes on in what looks like another one. */
+/** Beside a secret, only accepted parameters are shown: the rest of a password with a & looks like a parameter. */
 function withoutSecretsOf(parameters: readonly string[]): string[] {
   if (!parameters.some(isSecret)) return [...parameters]
   return parameters.map((parameter) => {
@@ -73,7 +73,7 @@ export const withoutSecrets = (text: string): string =>
     isServer(address) ? shownAddress(address) : address.replace(/\/\/[^/@]*:.*@/, '//***@'),
   )
 
-/** Throws usage for what looks like an address and is not one of PostgreSQL, or asks for what is not supported. */
+/** Throws usage for text like an address that is not PostgreSQL's, or that asks for something unsupported. */
 export function refuseNoAddress(db: string): void {
   if (!isAddressOfAnyKind(db)) {
     refuseFileName(db)

@@ -32,7 +32,7 @@ export type HeldSource = Rows & {
   playedIn: string[]
   fileHistory(): Promise<FileHistory>
   frozen(): Promise<Frozen | null>
-  /** Freezes it as it was read, durably, for a source that keeps writers away. Nothing may be read afterwards. */
+  /** Freezes it durably, in the state that was read. Only where writers are kept away; nothing may be read after it. */
   freeze(frozen: Frozen, audit: AuditEntry): Promise<void>
   /** Resolves when its present state is durable: the copy that froze it may not have waited for that. */
   awaitDurable(): Promise<void>
@@ -45,7 +45,7 @@ export type HeldSource = Rows & {
 /** A copy that is a file, opened by the caller: the database's user may lack permission. */
 export type OpenCopy = {
   isSame(file: string): boolean
-  /** Copies it with its log to an unused name. Returns the files that SQLite applies. Throws bad_file if it changes. */
+  /** Copies it and its log to an unused name. Returns the files for SQLite to apply. Throws bad_file if it changes. */
   fetchTo(aside: string): string[]
   close(): void
 }
@@ -57,7 +57,7 @@ export type Restoring = {
   /** Null for a copy on a server. */
   open: OpenCopy | null
   audit: AuditEntry
-  /** Changes it before it gets its name, with the entry of the restore first. Null where nothing is replaced. */
+  /** Changes the copy before it gets its name, the entry of the restore first. `sinceCopy` is null without a replaced one. */
   mend: (store: Store, sinceCopy: SinceCopy | null, audit: AuditEntry) => Promise<unknown>
 }
 
@@ -97,7 +97,7 @@ export type NewTarget = Rows & {
   openStore(): Promise<Store>
   /** The data that the replaced database has and this one lacks; null if there is none. */
   readReplaced(): Promise<SinceCopy | null>
-  /** Freezes it, then gives it its name. Returns what had the name before. Throws database_exists when it is taken. */
+  /** Freezes the copy and names it. Returns the database that had the name. Throws database_exists for a taken name. */
   publish(frozen: FrozenAtBirth | null): Promise<{ replaced: string | null; bytes: number | null }>
   /** Removes it, unless it was published. */
   close(): Promise<void>

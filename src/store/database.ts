@@ -67,7 +67,7 @@ export interface Database {
   readonly asFile: AsFile | null
   /** Null for a database that is not frozen, or is missing. */
   frozen(): Promise<Frozen | null>
-  /** Returns a moved database to use, still frozen, and its earlier state. Throws usage for one that has not moved. */
+  /** Takes a moved database back, frozen, and returns its earlier state. Throws usage for one that has not moved. */
   unseal(options: { now: Instant; audit: (moved: Frozen) => AuditEntry }): Promise<Frozen>
   /** The erasures remembered beside it (erasures.ts), and more to remember. */
   erasures(): Promise<Erasure[]>

@@ -80,7 +80,7 @@ export const createFreezeStore = ({ look, write }: Base): FreezeStore => ({
     }, ALONE),
 })
 
-/** Its copy could not get the name. It is frozen first, so that never both take writes. `shown` has no password. */
+/** The source is frozen before its copy is named, so that the two never both take writes; then naming failed. */
 export const movedInVain = (error: unknown, shown: string): Problem =>
   new Problem(
     'storage_failed',

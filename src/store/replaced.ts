@@ -174,7 +174,7 @@ export type Mended = {
   kept: ReadonlySet<string>
 }
 
-/** Writes the entry of the restore, then does what comes of it, each with its entry. Safe to repeat. */
+/** Writes the entry of the restore, then makes its changes, each with an entry. Safe to repeat. */
 export async function mend(
   store: Store,
   sinceCopy: SinceCopy | null,

@@ -36,7 +36,7 @@ export type Query<Row> = {
   /** The key under which a store keeps the prepared statement. */
   readonly id: number
   readonly text: Text
-  /** What a row of the result is read as; without this, the row itself, with integers as bigint. */
+  /** Reads a row of the result; without it, rows stay as they are, with integers as bigint. */
   readonly read?: (row: never) => Row
 }
 
@@ -66,7 +66,7 @@ export const instant = (value: bigint): Instant => Number(value) as Instant
 export const instantOrNull = (value: bigint | null): Instant | null =>
   value === null ? null : instant(value)
 
-// What a row of one column is read as.
+// Readers of rows with one column.
 
 export const atOf = ({ at }: { at: bigint }): Instant => instant(at)
 export const atOrNull = ({ at }: { at: bigint | null }): Instant | null => instantOrNull(at)

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { basename, join, resolve } from 'node:path'
 import { Command } from 'commander'
 import { FROZEN_GUIDE, RESUME } from '../../core/frozen.ts'
+import { periodOf } from '../../core/month.ts'
 import { noFile, Problem } from '../../core/problem.ts'
 import { counted, visible } from '../../core/text.ts'
 import { formatInstant } from '../../core/time.ts'
@@ -212,8 +213,14 @@ function stepsWithOld({ asFile }: Database, old: string, month: string): NextSte
   ]
   const self = onDatabase('tranche', old)
   const exported = ['billing', 'export', '--month', month, '--partner', 'SLUG', '--report', 'trades']
-  const units = (column: string) => `${column} / 100000000.0 as ${column}`
-  const amounts = ['usd_amount', 'btc_amount', 'partner_fee_usd'].map(units).join(', ')
+  const units = (column: string) => `round(${column} / 100000000.0, 8) as ${column}`
+  const { start, end } = periodOf(month)
+  const orders = [
+    `select partner_order_id, ${['usd_amount', 'btc_amount', 'partner_fee_usd'].map(units).join(', ')}`,
+    `from ${old}.trades join ${old}.tenants using (tenant_id)`,
+    `where partner_slug = 'SLUG' and environment = 'live' and usd_amount is not null`,
+    `and recorded_at >= ${start} and recorded_at < ${end}`,
+  ].join(' ')
   return asFile
     ? [
         { command: commandLine(self, ['tranche', 'audit']), why: audit },
@@ -221,9 +228,6 @@ function stepsWithOld({ asFile }: Database, old: string, month: string): NextSte
       ]
     : [
         { command: `psql -c 'select * from ${old}.audit order by audit_id'`, why: audit },
-        {
-          command: `psql --csv -c 'select partner_order_id, ${amounts} from ${old}.trades where usd_amount is not null'`,
-          why: bought,
-        },
+        { command: `psql --csv -c "${orders}" > ORDERS.csv`, why: bought },
       ]
 }

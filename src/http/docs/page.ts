@@ -92,7 +92,7 @@ function describeShown(): object {
   const { license, ...info } = INFO
   const codes = [...ANY_REFUSAL, ...BODY_REFUSALS]
   const others = [...ANYWHERE.difference(new Set<string>(codes))]
-  const shared = `An operation shows the refusals of its own; [openapi.json](openapi.json) repeats these everywhere.
+  const shared = `Each operation shows only its own refusals; [openapi.json](openapi.json) repeats these everywhere.
 <details><summary>Headers and refusals of every call</summary>
 
 - \`X-Request-Id\` is the id of the call, to quote to the operator. You may send your own.

@@ -226,7 +226,7 @@ const jsonOf = (name: string, examples: Examples | undefined): Json => ({
 const DETAIL_MAX = 2 * WEBHOOK_URL_MAX + 500
 
 const refusal = z.object({
-  detail: z.string().meta({ maxLength: DETAIL_MAX, description: 'What is wrong, for a person to read.' }),
+  detail: z.string().meta({ maxLength: DETAIL_MAX, description: 'The mistake, for a person to read.' }),
 })
 
 /** The offset at which a body stops being JSON. */
@@ -353,12 +353,12 @@ const SERVERS = [
 ]
 
 const TAGS = [
-  { name: 'Identity', description: 'Who a key belongs to.' },
+  { name: 'Identity', description: 'The partner and the environment of a key.' },
   { name: 'Users', description: 'People who have consented.' },
-  { name: 'Plans', description: 'What is to be bought, how often.' },
+  { name: 'Plans', description: 'Recurring purchases: how much, and how often.' },
   { name: 'Executions', description: 'Instructions to buy, and their outcome.' },
   { name: 'Webhooks', description: 'Wake-ups that save the wait until the next poll.' },
-  { name: 'Billing', description: 'What a month costs.' },
+  { name: 'Billing', description: 'The fees of a month.' },
   { name: 'Sandbox', description: 'The time and the data of a test environment.' },
 ]
 

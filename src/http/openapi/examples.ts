@@ -128,14 +128,14 @@ const ANSWERS: Record<string, (usual: Json, whole: Json) => Examples> = {
       summary: 'A delivery has failed',
       value: { ...whole, last_status_code: 503, consecutive_failures: 1 },
     },
-    none: { summary: 'None is registered', value: withoutWebhook(usual) },
+    none: { summary: 'No webhook is registered', value: withoutWebhook(usual) },
   }),
   Deliveries: (usual) => {
     const [taken] = usual.deliveries as Json[]
     const failed = { ...taken, delivered: false, status_code: 503 }
     return {
       newest: {
-        summary: 'One that was delivered, after one that was not',
+        summary: 'A delivery that succeeded, after one that failed',
         value: { ...usual, deliveries: [{ ...taken, failure_reason: null }, failed] },
       },
     }
@@ -171,7 +171,7 @@ function withoutWebhook({ partner_slug, environment, ...webhook }: Json): Json {
 export function answerExamples(name: string, schema: Json): Examples {
   const usual = composed(schema, false)
   const own = ANSWERS[name]?.(usual as Json, composed(schema, true) as Json)
-  return own ?? { usual: { summary: 'As it usually is', value: usual } }
+  return own ?? { usual: { summary: 'A typical answer', value: usual } }
 }
 
 /** An example composed of the fields' examples; `whole` includes the optional fields. */

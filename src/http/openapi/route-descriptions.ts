@@ -124,7 +124,7 @@ export const OPERATIONS: Record<string, Operation> = {
   'GET /partner/v1/executions/due': {
     operationId: 'pollDue',
     tag: 'Executions',
-    summary: 'Fetch what is to be bought',
+    summary: 'Fetch the executions that are due',
     description:
       'Delivers what is pending, and what was delivered before and not confirmed within its lease of ' +
       `${LEASE_MS / MINUTE_MS} minutes, with the same execution_id and idempotency_key. At most ${DUE_PAGE_MAX} a poll, ` +
@@ -136,7 +136,7 @@ export const OPERATIONS: Record<string, Operation> = {
   'POST /partner/v1/executions/:execution_id/confirm': {
     operationId: 'confirmExecution',
     tag: 'Executions',
-    summary: 'Report what became of an execution',
+    summary: 'Report the outcome of an execution',
     description:
       'Records the trade, once. The same report again is answered with replayed; another one is refused. When a trade ' +
       'was made and this call failed, send this call again with the same partner_order_id, and place no second order.',
@@ -156,7 +156,7 @@ export const OPERATIONS: Record<string, Operation> = {
   'GET /partner/v1/executions': {
     operationId: 'listExecutions',
     tag: 'Executions',
-    summary: 'What was to be bought, and what became of it',
+    summary: 'All executions, with their outcomes',
     description:
       'Page by page, oldest first, whatever the status. Never buy because of this list: only a poll delivers ' +
       `executions, and what you have not polled cannot be confirmed. ${READS}`,
@@ -167,7 +167,7 @@ export const OPERATIONS: Record<string, Operation> = {
   'GET /partner/v1/trades': {
     operationId: 'listTrades',
     tag: 'Executions',
-    summary: 'What is recorded in a month',
+    summary: 'The trades and adjustments of a month',
     description:
       'Page by page: every confirmation that was accepted, and every adjustment. The dollars of a month add up to the ' +
       `volume of its statement. What is recorded meanwhile comes on a later page. ${READS}`,
@@ -179,7 +179,7 @@ export const OPERATIONS: Record<string, Operation> = {
     operationId: 'registerWebhook',
     tag: 'Webhooks',
     summary: 'Register the webhook, or replace it',
-    description: `One for each environment. Makes a new secret, clears the counters and lifts a pause. ${SAFE}`,
+    description: `Each environment has one webhook. Registering it makes a new secret, clears the counters and lifts a pause. ${SAFE}`,
     answer: 'WebhookRegistered',
     body: 'WebhookRequest',
     refusals: ['webhook_refused', 'validation_failed'],
@@ -201,7 +201,7 @@ export const OPERATIONS: Record<string, Operation> = {
   'GET /partner/v1/webhooks/deliveries': {
     operationId: 'listDeliveries',
     tag: 'Webhooks',
-    summary: 'What was sent to your webhooks, and how it ended',
+    summary: 'The newest webhook deliveries, and their results',
     description:
       `The newest ${DELIVERIES_KEPT} wake-ups and tests, the newest first; older ones are forgotten. They stay when ` +
       `you register another address or end the wake-ups; a reset of the sandbox takes them. ${READS}`,
@@ -224,7 +224,7 @@ export const OPERATIONS: Record<string, Operation> = {
   'GET /partner/v1/billing/monthly': {
     operationId: 'getMonthlyStatement',
     tag: 'Billing',
-    summary: 'What a month costs',
+    summary: 'The fees of a month',
     description: `A trade belongs to the UTC month its confirmation was accepted in. ${SAFE}`,
     answer: 'MonthlyStatement',
     refusals: ['validation_failed'],
@@ -242,7 +242,7 @@ export const OPERATIONS: Record<string, Operation> = {
   'GET /partner/v1/sandbox': {
     operationId: 'getSandbox',
     tag: 'Sandbox',
-    summary: 'What time it is in your test environment',
+    summary: 'The time in your test environment',
     description: `${SANDBOX} ${SAFE}`,
     answer: 'Sandbox',
     refusals: [...SANDBOX_REFUSALS],

@@ -410,7 +410,7 @@ export function stockTaker(base: Base): MonitoringStore['takeStock'] {
   })
 }
 
-/** What each plan of a tenant left. */
+/** The amounts that the plans of a tenant left unspent. */
 type UnspentPlans = Pick<UnspentWindows, 'tenant' | 'windows'> & { byPlan: Map<string, bigint> }
 
 /** A tenant's entry has the name of the plan that left the most. */
@@ -475,8 +475,9 @@ type OpenRow = {
   oldest_at: bigint | null
 }
 
-const IS_DUE = unleasedAt(OWN_NOW)
-/** The open and due executions of every tenant at `:now`, along the index of open ones. */
+const IS_DUE = `${unleasedAt(OWN_NOW)}
+  and exists (select 1 from partners r where r.partner_slug = t.partner_slug and r.status = 'active')`
+/** The open executions of every tenant at `:now`, along their index; a disabled partner's are not due: it cannot poll. */
 const OPEN_BY_TENANT = query(
   `select e.tenant_id, t.environment, count(*) as open, count(*) filter (where ${IS_DUE}) as due,
      min(e.created_at) filter (where ${IS_DUE}) as oldest_at

@@ -312,7 +312,7 @@ async function* slicesOf(base: Base, { tenant, start, end }: Slice, call: Scope)
 // The closing of a month, and the bound below which nothing is dated any more, behind the gate of months on a server
 // (../postgres/server/month-gate.ts), alone.
 
-/** Also once a later month is closed: that waited for the last write that could be dated before its end. */
+/** A later closed month counts too: its closing waited for the last write that could be dated before its end. */
 export const IS_CLOSED = query('select 1 from closed_months where month >= :month limit 1', () => true)
 /** When the first partner was added: nothing before that could be billed. */
 const FIRST_PARTNER = query('select min(created_at) as at from partners', atOrNull)

@@ -201,7 +201,7 @@ export const createPlanStore = ({ read, write }: Base): PlanStore => ({
     }),
 })
 
-/** What the state of every plan of a tenant has in common. */
+/** State shared by every plan of a tenant. */
 function* stateIn(tx: ReadTx, { tenantId }: Tenant): Steps<Pick<PlanState, 'held' | 'now'>> {
   const [held = false, now] = yield* tx.together(tx.get(HELD, { tenant: tenantId }), timeOf(tx, tenantId))
   return { held, now }
@@ -274,7 +274,7 @@ export const createWindowStore = ({ look, read, write }: Base): WindowStore => (
   },
 })
 
-/** Without those whose window is in its place, because the cells before it have no money left. */
+/** Leaves out plans whose window is in its place, because the cells before it have no money left. */
 function* aheadOf(tx: Tx, rows: readonly AheadRow[], now: Instant): Steps<PlanAhead[]> {
   const seen = rows.map((row) => ({ row, plan: planOf(row), window: windowOf(row) }))
   const wanted = seen.map(({ row, plan, window }) => ({

@@ -119,7 +119,7 @@ const filesOf = (db: Database): Seen[] =>
     return stats ? [{ file, isDatabase: suffix === '', uid: stats.uid, mode: stats.mode & 0o777 }] : []
   })
 
-/** Those beside the file take its mode when they are made: they are named only where the file is closed. */
+/** Files beside it take its mode when they are made, so they are named only where the file is closed. */
 const openFiles =
   (db: Database): Look =>
   async () => {

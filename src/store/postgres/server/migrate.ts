@@ -29,7 +29,7 @@ export async function isEmpty(client: Asked, schema?: string): Promise<boolean> 
   return (rows[0] as { none: boolean }).none
 }
 
-/** The state of a schema not open as a store, also one that an earlier version moved. Null where it is not ours. */
+/** The frozen state of a schema that is not open as a store, or was moved by an earlier version. Null if not ours. */
 export async function frozenIn(client: Asked, schema?: string): Promise<Frozen | null> {
   const inSchema = schema === undefined ? '' : `${schema}.`
   for (const [table, select] of [['frozen', SELECT_FROZEN] as const, ['sealed', SELECT_SEALED] as const]) {

@@ -121,7 +121,7 @@ async function replace(file: string, giving: Giving): Promise<Pick<Replaced, 'da
   return { database: null, log }
 }
 
-/** Opens the file and the log beside it, without which it is not complete. Neither may change during the copy. */
+/** Opens the file and the log that completes it. Neither may change during the copy. */
 export function openCopy(name: string): OpenCopy {
   refuseUnreadable(name)
   if (!existsSync(name)) throw noFile(name)
@@ -169,7 +169,7 @@ async function inOneFile<T>(aside: string, work: (db: Database) => T | Promise<T
   }
 }
 
-/** What the copy lacks of the database just kept, and of those that it had replaced itself, if it was frozen. */
+/** The data that the copy lacks of the kept database, and of those that a frozen one had itself replaced. */
 const sinceCopyOf = (
   aside: string,
   names: readonly string[],
