@@ -124,6 +124,12 @@ const WORDS: Record<string, string> = {
   EMFILE: 'this process may open no more files: raise the limit (`ulimit -n`, or LimitNOFILE of systemd)',
   ENFILE: 'this machine may open no more files',
   ENOMEM: 'this machine has no memory left',
+  EBUSY: 'it is in use',
+  ETXTBSY: 'it is a program that is running',
+  EXDEV: 'it is on another file system',
+  ESTALE: 'its file system was mounted anew: open it again',
+  ENXIO: 'it is a socket or a device, which nobody serves',
+  ENODEV: 'it is a device that is not there',
   EINVAL: 'the system does not accept it',
   EAGAIN: 'it is busy: try again',
   EPIPE: 'the reader has gone away',
@@ -138,6 +144,7 @@ const WORDS: Record<string, string> = {
   EAI_AGAIN: 'there is no such host',
   EPROTO: 'it does not answer in TLS',
   ERR_SSL_EE_KEY_TOO_SMALL: 'its key is too short: RSA needs 2048 bits',
+  ERR_SSL_CA_KEY_TOO_SMALL: 'the key of an authority is too short: RSA needs 2048 bits',
   ERR_OSSL_X509_KEY_VALUES_MISMATCH: 'the key is not that of the certificate',
 }
 

@@ -57,7 +57,7 @@ export type Restoring = {
   /** Null for a copy on a server. */
   open: OpenCopy | null
   audit: AuditEntry
-  /** Changes the copy before it gets its name, the entry of the restore first. `sinceCopy` is null without a replaced one. */
+  /** Changes the copy before it gets its name, the entry of the restore first. `sinceCopy` is null for none. */
   mend: (store: Store, sinceCopy: SinceCopy | null, audit: AuditEntry) => Promise<unknown>
 }
 
