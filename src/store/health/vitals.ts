@@ -477,7 +477,7 @@ type OpenRow = {
 
 const IS_DUE = `${unleasedAt(OWN_NOW)}
   and exists (select 1 from partners r where r.partner_slug = t.partner_slug and r.status = 'active')`
-/** The open executions of every tenant at `:now`, along their index; a disabled partner's are not due: it cannot poll. */
+/** Open executions of every tenant at `:now`, along their index. A disabled partner's are not due: it cannot poll. */
 const OPEN_BY_TENANT = query(
   `select e.tenant_id, t.environment, count(*) as open, count(*) filter (where ${IS_DUE}) as due,
      min(e.created_at) filter (where ${IS_DUE}) as oldest_at
