@@ -15,8 +15,11 @@ const {
   PAPER_OPEN_MS = '0',
 } = process.env
 
-/** @type {(usd: string) => bigint} of dollars with two decimals */
-const cents = (usd) => BigInt(usd.replace('.', ''))
+/** @type {(usd: string) => bigint} Dollars in cents; a fraction of a cent is cut off. */
+const cents = (usd) => {
+  const [dollars = '', part = ''] = usd.split('.')
+  return BigInt(dollars + part.padEnd(2, '0').slice(0, 2))
+}
 /** @type {(units: bigint, places: number) => string} */
 const decimal = (units, places) =>
   String(units)
