@@ -1,6 +1,7 @@
 // Stops recorded in a replaced database, and how a restore merges them into the new one: in a file and on a server.
 
 import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
 import { copyFileSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { type TestContext, test } from 'node:test'
@@ -16,7 +17,18 @@ import { HOUR_MS, type Instant, plus } from '../../src/core/time.ts'
 import { linkUser } from '../../src/core/user.ts'
 import type { Store } from '../../src/store/store.ts'
 import { lay } from '../releases/release.ts'
-import { AUDIT, allPlans, keyFor, poll, populate, sendPlan, setUser, tick } from '../store/world.ts'
+import {
+  AUDIT,
+  allPlans,
+  filled,
+  keyFor,
+  poll,
+  populate,
+  report,
+  sendPlan,
+  setUser,
+  tick,
+} from '../store/world.ts'
 import { emptyDatabase, ourServer } from '../support/postgres-server.ts'
 import { errorOf, openShell, runHere, type Shell, succeed, T0 } from '../support/service.ts'
 
@@ -135,6 +147,37 @@ const only = (...kinds: string[]) =>
 const LISTED = Object.keys(STOPS).filter((kind) => kind !== 'user_erased')
 
 const kindsOf = (told: Told): string[] => [...new Set(told.since_copy?.stops.map(({ stop }) => stop))].sort()
+
+test('on a server the printed list of what a partner bought since the copy is one that reconcile reads', async (t) => {
+  const place = await placeOf(t, 'server')
+  await copied(place)
+  await place.within(async (store, live) => {
+    const all = { slug: 'acme', environment: 'live', status: null, stuck: false } as const
+    const [first] = await store.listExecutions(all, { limit: 1, after: null })
+    assert.ok(first)
+    await report(store, live, first.executionId, filled(first.amount, 'order-1'))
+  })
+  const { next } = await place.restore()
+  const command = next.find(({ command }) => command.includes('--csv'))?.command ?? ''
+  const cwd = dirname(place.copy)
+  execFileSync('sh', ['-c', command.replace('SLUG', 'acme')], {
+    cwd,
+    env: { ...process.env, TRANCHE_DB: place.db },
+  })
+  const against = await place.shell.tranche([
+    '--db',
+    place.db,
+    '--json',
+    'billing',
+    'reconcile',
+    '--against',
+    join(cwd, 'ORDERS.csv'),
+    '--partner',
+    'acme',
+  ])
+  assert.equal(against.err, '')
+  assert.match(against.out, /order-1/)
+})
 
 for (const kind of ['file', 'server'] as const) {
   test(`on a ${kind} each stop since the copy is told and carried over by itself, and nothing is started`, async (t) => {

@@ -227,7 +227,7 @@ function stepsWithOld({ asFile }: Database, old: string, month: string): NextSte
         { command: commandLine(self, ['tranche', ...exported, '--output', 'ORDERS.csv']), why: bought },
       ]
     : [
-        { command: `psql -c 'select * from ${old}.audit order by audit_id'`, why: audit },
-        { command: `psql --csv -c "${orders}" > ORDERS.csv`, why: bought },
+        { command: `psql "$TRANCHE_DB" -c 'select * from ${old}.audit order by audit_id'`, why: audit },
+        { command: `psql "$TRANCHE_DB" --csv -c "${orders}" > ORDERS.csv`, why: bought },
       ]
 }
