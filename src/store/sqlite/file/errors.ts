@@ -175,6 +175,10 @@ export function explained(error: unknown, file: string): unknown {
   return sentence === undefined ? error : new Problem('storage_failed', sentence)
 }
 
+/** In a folder of ours, another user's file was left there by one of root's commands, or put there. */
+const isOursGone = (file: string, folder: string): boolean =>
+  ownerId(folder) === process.geteuid?.() && ownerId(file) !== ownerId(folder)
+
 /** Whether there are descriptors left for a database: without one, SQLite only says that it cannot open. */
 function canOpenMore(): boolean {
   const opened: number[] = []
@@ -216,7 +220,7 @@ function unusable(file: string, folder: string): string {
 
 const unwritable = (file: string, folder: string): string =>
   `${file} cannot be written, and even a reader has to write the log beside it: ${folder} belongs to ${ownerOf(folder)}, ` +
-  `the file to ${ownerOf(file)}; ${runAs(file)}, ` +
+  `the file to ${ownerOf(file)}; ${isOursGone(file, folder) ? `as root, give it back: \`${giveBack(file).join(' ')}\`` : runAs(file)}, ` +
   'or on a read-only disk copy the file and its -wal to a folder of yours and name the copy with --db.'
 
 // Kinds of SQLite errors: the file is locked, damaged, or not a database.
