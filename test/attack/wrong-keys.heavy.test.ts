@@ -38,7 +38,7 @@ const FLOODS = {
   },
   'headers beyond the limit': {
     // Bare Node hangs up in the middle of the request, and its client may never read the answer.
-    // So its cost varies most: 3.5 to 5.2 times were measured of one program.
+    // So its cost varies from run to run: 3.3 to 5.6 times were measured, of the same program.
     timesMax: 6,
     requests: MISTYPED.slice(0, 20).map((key) => request(key, headers(400))),
   },

@@ -475,14 +475,14 @@ type OpenRow = {
   oldest_at: bigint | null
 }
 
-const IS_DUE = `${unleasedAt(OWN_NOW)}
-  and exists (select 1 from partners r where r.partner_slug = t.partner_slug and r.status = 'active')`
+const IS_DUE = `r.status = 'active' and ${unleasedAt(OWN_NOW)}`
 /** Open executions of every tenant at `:now`, along their index. A disabled partner's are not due: it cannot poll. */
 const OPEN_BY_TENANT = query(
   `select e.tenant_id, t.environment, count(*) as open, count(*) filter (where ${IS_DUE}) as due,
      min(e.created_at) filter (where ${IS_DUE}) as oldest_at
-   from tenants t cross join executions e left join sandboxes s on s.tenant_id = e.tenant_id
-   where e.tenant_id = t.tenant_id and ${IS_OPEN} group by e.tenant_id, t.environment`,
+   from partners r cross join tenants t cross join executions e
+     left join sandboxes s on s.tenant_id = e.tenant_id
+   where t.partner_slug = r.partner_slug and e.tenant_id = t.tenant_id and ${IS_OPEN} group by e.tenant_id, t.environment`,
   ({
     tenant_id,
     environment,

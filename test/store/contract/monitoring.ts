@@ -11,7 +11,7 @@ import { adjust } from '../../../src/core/corrections/adjustment.ts'
 import { cancelByHand, LEASE_MS } from '../../../src/core/execution.ts'
 import { EARLY_FILL_DAYS, EARLY_FILL_MS, FEED_PASSES_SEEN } from '../../../src/core/findings.ts'
 import { btc, price, type Usd, usd, ZERO_USD } from '../../../src/core/money.ts'
-import type { Tenant } from '../../../src/core/partner.ts'
+import { setPartnerStatus, type Tenant } from '../../../src/core/partner.ts'
 import { writePlan } from '../../../src/core/plan.ts'
 import { DAY_MS, HOUR_MS, type Instant, MINUTE_MS, plus } from '../../../src/core/time.ts'
 import { setUserStatus } from '../../../src/core/user.ts'
@@ -277,6 +277,11 @@ export const monitoringContract: Contract = {
     world.advance(1)
     assert.deepEqual(await backlog(), [2, 1, T0])
     await report(store, acme, mine?.executionId ?? '', filled(amount('10')))
+    assert.deepEqual(await backlog(), [1, 0, null])
+    world.advance(LEASE_MS)
+    assert.deepEqual(await backlog(), [1, 1, T0])
+    // A disabled partner cannot poll.
+    await store.changePartner('bolt', (partner, at) => setPartnerStatus(partner, 'disabled', at), AUDIT)
     assert.deepEqual(await backlog(), [1, 0, null])
   },
 
