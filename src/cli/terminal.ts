@@ -131,20 +131,13 @@ export async function layTable<T>(columns: Column<T>[]): Promise<(rows: T[]) => 
   }
 }
 
-const CORNERS = ['top-left', 'top-right', 'bottom-left', 'bottom-right']
-const LINES = [
-  'top',
-  'top-mid',
-  'mid',
-  'mid-mid',
-  'bottom',
-  'bottom-mid',
-  'left',
-  'left-mid',
-  'right',
-  'right-mid',
+/** The parts of a frame, as cli-table3 names them. */
+const FRAME = [
+  ...['top', 'top-mid', 'top-left', 'top-right'],
+  ...['bottom', 'bottom-mid', 'bottom-left', 'bottom-right'],
+  ...['left', 'left-mid', 'mid', 'mid-mid', 'right', 'right-mid'],
 ]
-const TWO_SPACES = { ...Object.fromEntries([...CORNERS, ...LINES].map((part) => [part, ''])), middle: '  ' }
+const TWO_SPACES = { ...Object.fromEntries(FRAME.map((part) => [part, ''])), middle: '  ' }
 const NO_PADDING = { 'padding-left': 0, 'padding-right': 0, head: [], border: [] }
 
 const valueText = (value: Value | undefined): string => {

@@ -235,10 +235,8 @@ async function serve(cli: Cli, options: ServeOptions & Parts): Promise<void> {
         clearTimeout(startEnds)
         const counted = options.metrics.counting(store)
         const send = countedSend(options)
-        const { createSandboxDesk } = await import('./sandbox-desk.ts')
-        const { machine } = cli
-        const desk =
-          options.sandboxApi === 'on' ? createSandboxDesk({ store: counted, machine, send, log }) : null
+        const sandbox = options.sandboxApi === 'on' ? await import('./sandbox-desk.ts') : null
+        const desk = sandbox?.createSandboxDesk({ store: counted, machine: cli.machine, send, log }) ?? null
         front.app = appOver(counted, desk)
         await options.ops.opened(store)
         tellUp(`answers at ${listeners.api.url}`)
