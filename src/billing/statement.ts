@@ -13,7 +13,7 @@ import {
 } from '../core/fees.ts'
 import { averagePrice, formatBtc, formatPrice, formatUsd, UNITS, type Usd, ZERO_USD } from '../core/money.ts'
 import { type FixedPeriod, type Period, periodOf } from '../core/month.ts'
-import type { Tenant } from '../core/partner.ts'
+import { type Tenant, tenantJson } from '../core/partner.ts'
 import { formatInstant } from '../core/time.ts'
 import type { Fault } from '../store/monitoring.ts'
 import type {
@@ -76,8 +76,7 @@ export async function bill(store: StatementStore, tenant: Tenant, period: FixedP
 
 export const statementJson = ({ tenant, period, tier, activity, fees, ...rest }: Statement) =>
   ({
-    partner_slug: tenant.partnerSlug,
-    environment: tenant.environment,
+    ...tenantJson(tenant),
     month: period.month,
     period_start: formatInstant(period.start),
     period_end: formatInstant(period.end),
@@ -119,8 +118,7 @@ function sumJson(months: readonly Statement[]) {
   const volume = sum(({ activity }) => activity.volume)
   const btc = sum(({ activity }) => activity.btc)
   return {
-    partner_slug: first.tenant.partnerSlug,
-    environment: first.tenant.environment,
+    ...tenantJson(first.tenant),
     from_month: first.period.month,
     to_month: last.period.month,
     currency: 'USD',

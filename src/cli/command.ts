@@ -31,12 +31,6 @@ export async function tenantNamed(store: Store, slug: string, environment: Envir
   return tenant
 }
 
-/** The fields by which a script tells whose a row is. */
-export const tenantJson = ({ partnerSlug, environment }: Tenant) => ({
-  partner_slug: partnerSlug,
-  environment,
-})
-
 /** The tenants that a list is about: all, unless the command line names some. Throws partner_not_found. */
 export async function filterOf(
   store: Store,

@@ -91,6 +91,12 @@ export function setMinTranche(current: Partner, minTranche: Usd, now: Instant): 
   throw new Problem('usage', `The minimum tranche is at least ${formatUsd(MIN_TRANCHE_LEAST)}.`)
 }
 
+/** The two names of a tenant, in JSON and in the rows of reports. */
+export const tenantJson = ({ partnerSlug, environment }: Pick<Tenant, 'partnerSlug' | 'environment'>) => ({
+  partner_slug: partnerSlug,
+  environment,
+})
+
 export const tenantName = ({ partnerSlug, environment }: Tenant): string => `${partnerSlug} ${environment}`
 
 type TenantName = { partnerSlug: string; environment: string }

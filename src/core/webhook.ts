@@ -1,7 +1,7 @@
 // Webhooks: registration, with a new secret, the pause after failures, and the one event they are sent.
 
 import type { ExecutionId } from './execution.ts'
-import type { Tenant } from './partner.ts'
+import { type Tenant, tenantJson } from './partner.ts'
 import { FAILURE_REASON_MAX } from './text.ts'
 import { type Instant, MINUTE_MS } from './time.ts'
 
@@ -93,8 +93,7 @@ export const PAYLOAD_FIELDS: readonly string[] = [
 export const payloadOf = ({ tenant, count, earliest }: Announcement): string =>
   JSON.stringify({
     event: EVENT_NAME,
-    partner_slug: tenant.partnerSlug,
-    environment: tenant.environment,
+    ...tenantJson(tenant),
     count,
     earliest_execution_id: earliest,
   })

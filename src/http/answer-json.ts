@@ -4,7 +4,7 @@
 
 import { type Execution, idempotencyKey } from '../core/execution.ts'
 import { formatUsd } from '../core/money.ts'
-import type { Tenant } from '../core/partner.ts'
+import { type Tenant, tenantJson } from '../core/partner.ts'
 import { nextStep, type PlanState, type PlanTerms } from '../core/plan.ts'
 import { assert } from '../core/problem.ts'
 import { formatInstant, formatInstantOrNull } from '../core/time.ts'
@@ -22,11 +22,6 @@ import type {
   UserJson,
   WebhookJson,
 } from './answer-schemas.ts'
-
-export const tenantJson = ({ partnerSlug, environment }: Tenant) => ({
-  partner_slug: partnerSlug,
-  environment,
-})
 
 export const userJson = (user: User): UserJson => ({
   partner_user_id: user.partnerUserId,

@@ -4,10 +4,9 @@ import { z } from 'zod'
 import { tradeRow } from '../billing/export.ts'
 import { bill, type Listing, statementJson, totalsJson, userLineJson } from '../billing/statement.ts'
 import { type FixedPeriod, isMonth, periodOf } from '../core/month.ts'
-import type { Tenant } from '../core/partner.ts'
+import { type Tenant, tenantJson } from '../core/partner.ts'
 import { earlier, type Instant, MONTH_PATTERN } from '../core/time.ts'
 import type { LinePlace } from '../store/store.ts'
-import { tenantJson } from './answer-json.ts'
 import { monthlyAnswer, monthlyUsersAnswer, tradeAnswer, tradesAnswer } from './answer-schemas.ts'
 import {
   type Cursors,

@@ -17,12 +17,12 @@ import {
 } from '../core/confirmation.ts'
 import { DUE_PAGE_MAX, deliver, isExecutionId } from '../core/execution.ts'
 import { type Btc, btc, type Price, price, usd, ZERO_USD } from '../core/money.ts'
-import type { Caller } from '../core/partner.ts'
+import { type Caller, tenantJson } from '../core/partner.ts'
 import { Problem } from '../core/problem.ts'
 import { REASON_MAX } from '../core/text.ts'
 import { EARLIEST, formatInstant, type Instant } from '../core/time.ts'
 import type { ExecutionPlace } from '../store/store.ts'
-import { dueJson, executionJson, tenantJson } from './answer-json.ts'
+import { dueJson, executionJson } from './answer-json.ts'
 import { type ConfirmedJson, confirmedAnswer, duePageAnswer, executionsAnswer } from './answer-schemas.ts'
 import {
   type Cursors,

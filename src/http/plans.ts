@@ -2,6 +2,7 @@
 
 import { z } from 'zod'
 import { formatUsd, usd } from '../core/money.ts'
+import { tenantJson } from '../core/partner.ts'
 import {
   PLAN_AMOUNT_MAX,
   PLAN_AMOUNT_MIN,
@@ -13,7 +14,7 @@ import {
 import { notFound } from '../core/problem.ts'
 import { DAY_MS } from '../core/time.ts'
 import { FREQUENCIES, WINDOW_MS } from '../core/window.ts'
-import { planJson, planStateJson, tenantJson } from './answer-json.ts'
+import { planJson, planStateJson } from './answer-json.ts'
 import { planAnswer, planStateAnswer, plansAnswer } from './answer-schemas.ts'
 import {
   bool,

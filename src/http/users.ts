@@ -1,10 +1,11 @@
 // Users over HTTP: linking one, disabling or re-linking it.
 
 import { z } from 'zod'
+import { tenantJson } from '../core/partner.ts'
 import { notFound } from '../core/problem.ts'
 import { EMAIL_MAX } from '../core/text.ts'
 import { linkUser, setUserStatus, type UserStatus } from '../core/user.ts'
-import { consentJson, tenantJson, userJson } from './answer-json.ts'
+import { consentJson, userJson } from './answer-json.ts'
 import { userAnswer, userChangedAnswer, userStateAnswer, usersAnswer } from './answer-schemas.ts'
 import {
   bool,

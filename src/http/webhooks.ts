@@ -1,6 +1,7 @@
 // Webhooks over HTTP: registering, reading and removing one, and the wake-up that it receives.
 
 import { z } from 'zod'
+import { tenantJson } from '../core/partner.ts'
 import { Problem } from '../core/problem.ts'
 import { SECOND_MS } from '../core/time.ts'
 import {
@@ -13,7 +14,7 @@ import {
   WEBHOOK_URL_MAX,
   waitForTest,
 } from '../core/webhook.ts'
-import { deliveryJson, tenantJson, webhookJson } from './answer-json.ts'
+import { deliveryJson, webhookJson } from './answer-json.ts'
 import {
   deliveriesAnswer,
   testedAnswer,

@@ -2,10 +2,10 @@
 
 import { Command, Option } from 'commander'
 import { type ApiKey, isUsable, type KeyTime, keyLabel, revoke, rotate } from '../../core/key.ts'
-import { type Environment, tenantName } from '../../core/partner.ts'
+import { type Environment, tenantJson, tenantName } from '../../core/partner.ts'
 import { formatInstant, formatInstantOrNull, type Instant } from '../../core/time.ts'
 import { issueKey } from '../../keys.ts'
-import { auditEntry, partnerNamed, tenantJson, tenantNamed } from '../command.ts'
+import { auditEntry, partnerNamed, tenantNamed } from '../command.ts'
 import type { Cli } from '../context.ts'
 import { duration, environmentOption } from '../options.ts'
 import { type Column, confirmOnTerminal, note, print, printFields, printPages } from '../terminal.ts'

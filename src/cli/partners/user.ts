@@ -1,12 +1,12 @@
 // user: the users that partners have linked.
 
 import { Command } from 'commander'
-import type { Environment } from '../../core/partner.ts'
+import { type Environment, tenantJson } from '../../core/partner.ts'
 import { notFound } from '../../core/problem.ts'
 import { formatInstant, formatInstantOrNull } from '../../core/time.ts'
 import { planJson, userJson } from '../../http/answer-json.ts'
 import type { Consent, ListedUser, Remains, UserRecord } from '../../store/store.ts'
-import { auditEntry, tenantJson, tenantNamed } from '../command.ts'
+import { auditEntry, tenantNamed } from '../command.ts'
 import type { Cli } from '../context.ts'
 import { environmentOption, partnersId, slug } from '../options.ts'
 import {

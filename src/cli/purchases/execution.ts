@@ -31,7 +31,7 @@ import {
 } from '../../core/execution.ts'
 import { DUE_LATE_MS, STUCK_DELIVERIES } from '../../core/findings.ts'
 import { formatBtc, formatPrice, formatUsd, type Usd } from '../../core/money.ts'
-import type { Environment, Tenant } from '../../core/partner.ts'
+import { type Environment, type Tenant, tenantJson } from '../../core/partner.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { counted } from '../../core/text.ts'
 import { formatInstant, formatInstantOrNull, type Instant, MINUTE_MS } from '../../core/time.ts'
@@ -43,7 +43,7 @@ import type {
   Store,
   TenantFilter,
 } from '../../store/store.ts'
-import { auditEntry, commandLine, filterOf, tenantJson, tenantNamed } from '../command.ts'
+import { auditEntry, commandLine, filterOf, tenantNamed } from '../command.ts'
 import type { Cli } from '../context.ts'
 import {
   environmentOption,

@@ -2,7 +2,7 @@
 // limits, with the same results and in the same audit log.
 
 import { formatPrice, formatUsd, type Price } from '../../core/money.ts'
-import type { Caller, Tenant } from '../../core/partner.ts'
+import { type Caller, type Tenant, tenantJson } from '../../core/partner.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import {
   ADVANCE_EXECUTIONS_MAX,
@@ -20,7 +20,6 @@ import type { Log } from '../../log.ts'
 import type { Machine } from '../../machine.ts'
 import type { AuditEntry, Fired, Store, Wiped } from '../../store/store.ts'
 import { type SendWakeUp, type Woken, wakePartners } from '../../webhook/wake-partners.ts'
-import { tenantJson } from '../command.ts'
 
 type DeskOptions = {
   store: Store

@@ -13,7 +13,7 @@ import {
 } from '../../core/findings.ts'
 import { frozenFields } from '../../core/frozen.ts'
 import { formatPrice, formatUsd, type Usd } from '../../core/money.ts'
-import type { Environment } from '../../core/partner.ts'
+import { type Environment, tenantJson } from '../../core/partner.ts'
 import { counted, cut, grouped, spellFree } from '../../core/text.ts'
 import {
   DAY_MS,
@@ -26,7 +26,7 @@ import {
 } from '../../core/time.ts'
 import type { Backlog, Stock } from '../../store/monitoring.ts'
 import type { Sandbox } from '../../store/store.ts'
-import { commandLine, type FindingJson, findingInWords, findingJson, tenantJson } from '../command.ts'
+import { commandLine, type FindingJson, findingInWords, findingJson } from '../command.ts'
 import type { Cli } from '../context.ts'
 import { type Column, renderFields, renderTable } from '../terminal.ts'
 

@@ -3,6 +3,7 @@
 import { Command } from 'commander'
 import { type Frozen, FrozenProblem, frozenFields, frozenProblem } from '../../core/frozen.ts'
 import { formatPrice, formatUsd, type Price, price } from '../../core/money.ts'
+import { tenantJson } from '../../core/partner.ts'
 import { BY_HAND, isFarOff, MARKET_PRICE_MS } from '../../core/price.ts'
 import { Problem } from '../../core/problem.ts'
 import { counted } from '../../core/text.ts'
@@ -12,7 +13,6 @@ import type { FailedPlan, PassOptions, PassReport, Rehearsal } from '../../engin
 import type { Feed } from '../../price/feed.ts'
 import type { Preview, Store } from '../../store/store.ts'
 import { type Woken, wakePartners } from '../../webhook/wake-partners.ts'
-import { tenantJson } from '../command.ts'
 import type { Cli } from '../context.ts'
 import { EXIT, failureOf } from '../exit-codes.ts'
 import {
