@@ -282,7 +282,7 @@ const SHOWN_MAX = 1_000
 /** Refusals of a step of time: no such plan, nothing for it to fire, another advance of another player. */
 const EXPECTED = ['plan_not_found', 'sandbox_refused', 'database_in_use']
 
-/** The refusals of a repeated call: a sandbox is moving or has nothing left, and calls that wake a partner are limited. */
+/** The refusals of a repeated call: a sandbox is moving or has nothing left, and waking a partner is limited. */
 const REFUSED_AGAIN: Record<string, readonly number[]> = {
   advanceSandbox: [409, 429],
   fireSandboxTranche: [409, 429],
