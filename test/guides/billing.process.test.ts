@@ -31,22 +31,18 @@ function fills(): { partner: string; entry: Entry }[] {
   const rows = [...GUIDE.matchAll(/^\| (2026-.*) \|$/gm)].map(([, row = '']) =>
     row.split('|').map((cell) => cell.trim()),
   )
-  return rows.map(
-    ([recorded = '', partner = '', user = '', order = '', status, usd, btc, price, fee, executed]) => ({
-      partner,
-      entry: {
-        user,
-        order,
-        at: at(recorded),
-        status: status as Report['status'],
-        ...(usd && { usd }),
-        ...(btc && { btc }),
-        ...(price && { price }),
-        ...(fee && { fee }),
-        ...(executed && { executedAt: at(executed) }),
-      },
-    }),
-  )
+  return rows.map(([recorded = '', partner = '', user = '', order = '', status, usd, btc, executed]) => ({
+    partner,
+    entry: {
+      user,
+      order,
+      at: at(recorded),
+      status: status as Report['status'],
+      ...(usd && { usd }),
+      ...(btc && { btc }),
+      ...(executed && { executedAt: at(executed) }),
+    },
+  }))
 }
 
 /** A block of text is the output of the commands before it. */

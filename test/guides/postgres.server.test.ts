@@ -139,24 +139,6 @@ test('the figures on paper follow from those that were measured', () => {
     assert.ok(FIGURES.includes(`\`${said}`) || FIGURES.includes(said), said)
 })
 
-test('the settings of the tables are those of the schema', () => {
-  const schema = readFileSync(join(ROOT, 'sql/postgres/0001_start.sql'), 'utf8')
-  const said = sectionOf('Settings and vacuum', REFERENCE)
-    .split('\n')
-    .flatMap((row) => {
-      const [, tables = '', setting = ''] = /^\| (.*?) \| `(.*?)` \|/.exec(row) ?? []
-      const names =
-        tables === 'all three'
-          ? ['schedules', 'windows', 'executions']
-          : tables.replaceAll('`', '').split(', ')
-      return setting ? names.map((name) => `${name} ${setting}`) : []
-    })
-  const set = [
-    ...schema.matchAll(/create table (\w+) \((?:(?!create table)[\s\S])*?\n\) with \((.*)\);/g),
-  ].flatMap(([, name, settings = '']) => settings.split(', ').map((setting) => `${name} ${setting}`))
-  assert.deepEqual(said.sort(), set.sort())
-})
-
 // The failover of docs/postgres.md, in its own words, on two machines: the standby goes away and comes back, the
 // primary loses its power, the standby takes over, and the old primary follows it. A partner works all the while; no
 // write that it was told of is lost, and nothing is bought twice.
