@@ -3,7 +3,7 @@
 
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { INVOICE_COLUMNS, type InvoiceColumn, withTotal } from '../../billing/columns.ts'
+import { type ColumnOf, withTotal } from '../../billing/columns.ts'
 import type { Row } from '../../billing/csv.ts'
 import { adjustmentPages, issuedJson, issuedPages } from '../../billing/export.ts'
 import {
@@ -369,7 +369,7 @@ export async function listIssued(cli: Cli, store: Store, { months, filter }: Mon
       forgotten.push(...(await unissued(store, period, filter)))
     for await (const page of issuedPages({ store, period, filter })) rows.push(...page.map(issuedJson))
   }
-  const table = await renderTable(COLUMNS, withTotal<InvoiceColumn>(INVOICE_COLUMNS, rows))
+  const table = await renderTable(COLUMNS, withTotal('invoices', rows))
   if (rows.length > 0 || cli.globals().json) print(cli, rows, () => table)
   else
     note(
@@ -409,7 +409,7 @@ async function unissued(store: Store, period: FixedPeriod, filter: TenantFilter)
 
 type IssuedJson = ReturnType<typeof issuedJson>
 
-const COLUMNS: Column<Row<InvoiceColumn>>[] = [
+const COLUMNS: Column<Row<ColumnOf<'invoices'>>>[] = [
   { title: 'NUMBER', of: (row) => row.invoice_number },
   { title: 'DATE', of: (row) => row.invoice_date },
   { title: 'DUE', of: (row) => row.due_date },

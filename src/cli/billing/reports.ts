@@ -2,7 +2,7 @@
 
 import { existsSync } from 'node:fs'
 import { setFlagsFromString } from 'node:v8'
-import { PARTNER_COLUMNS, type PartnerColumn, TOTAL, totalOf, withTotal } from '../../billing/columns.ts'
+import { type ColumnOf, TOTAL, totalOf, withTotal } from '../../billing/columns.ts'
 import type { Row } from '../../billing/csv.ts'
 import { EXPORTS, exportText, type Form, type Reading, sumsOfPartners } from '../../billing/export.ts'
 import { type OrderLine, orderLineJson, orderPages } from '../../billing/invoice.ts'
@@ -65,7 +65,7 @@ export async function showPartners(cli: Cli, store: Store, scope: Months): Promi
   const periods = await fixPeriods(cli, store, scope)
   const rows = await sumsOfPartners({ store, periods, filter: scope.filter })
   const table =
-    rows.length === 0 ? 'no partners' : await renderTable(OF_PARTNERS, withTotal(PARTNER_COLUMNS, rows))
+    rows.length === 0 ? 'no partners' : await renderTable(OF_PARTNERS, withTotal('partners', rows))
   print(cli, rows, () => `${titleOf(periods)}\n\n${table}${cutNote(rows)}`)
 }
 
@@ -121,7 +121,7 @@ const volumeOf = ({ volume_usd }: Row<'volume_usd'>) => formatCents(usd(String(v
 const chargeOf = (row: Row<'billable' | 'total_fee_usd'>) =>
   row.billable === false ? 'not billed' : row.total_fee_usd
 
-const OF_PARTNERS: Column<Row<PartnerColumn>>[] = [
+const OF_PARTNERS: Column<Row<ColumnOf<'partners'>>>[] = [
   { title: 'PARTNER', of: nameOf },
   { title: 'FROM', of: (row) => row.from_month ?? '' },
   { title: 'TO', of: (row) => row.to_month ?? '' },

@@ -157,7 +157,7 @@ function ledger({ ledger: proof }: Account, paint: Paint): string {
   const work =
     `Recomputed from ${counted(proof.executions, 'execution')} and ${counted(proof.trades, 'trade')}: what every one of ` +
     `${counted(proof.windows, 'window')} reserved, spent and released, against its budget; each execution against its ` +
-    `trade, each trade against its digest, and the file itself: ${counted(proof.faults.length, 'fault')}.`
+    `trade, each trade against its checksum, and the file itself: ${counted(proof.faults.length, 'fault')}.`
   const books = renderFields({
     'the ledger': `${grouped(proof.spent_usd)} USD for ${proof.bought_btc} BTC, ${grouped(proof.reserved_usd)} USD still reserved`,
     "the partner's book": `${grouped(proof.partner_book_usd)} USD for ${proof.partner_book_btc} BTC`,

@@ -1,6 +1,6 @@
 // Steps of init that create a folder or a file with its owner and mode, and know what was there before.
 
-import { createHash } from 'node:crypto'
+import { createHash, hash } from 'node:crypto'
 import {
   chmodSync,
   closeSync,
@@ -67,7 +67,7 @@ export function fileStep(
   { written, ...access }: Access & { written: string },
 ): Step {
   const seen = readOwn(file)
-  const lineOf = (content: string) => `${createHash('sha256').update(content).digest('hex')}  ${file}`
+  const lineOf = (content: string) => `${hash('sha256', content)}  ${file}`
   const listed = () => (readOwn(written) ?? '').split('\n').filter((line) => line !== '')
   const isOwn = seen !== null && listed().includes(lineOf(seen))
   const kept = seen !== null && seen !== text && !isOwn ? nameForKept(file, seen) : null

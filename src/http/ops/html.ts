@@ -1,7 +1,7 @@
 // HTML for the operator's page: a template that escapes, tables, times, and the frame of a page with its style sheet
 // and its security headers.
 
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { htmlText } from '../../core/text.ts'
 import { formatInstant, type Instant, spellInstant, spellSpan } from '../../core/time.ts'
 
@@ -121,7 +121,7 @@ svg path { fill: none; vector-effect: non-scaling-stroke; }
 const STYLE = html`<style>${SHEET}</style>`
 
 /** Allows only the style sheet with this hash: no script, form, picture, outside address or frame around it. */
-const POLICY = `default-src 'none'; style-src 'sha256-${createHash('sha256').update(String(SHEET)).digest('base64')}'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'`
+const POLICY = `default-src 'none'; style-src 'sha256-${hash('sha256', String(SHEET), 'base64')}'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'`
 
 export const PAGE_HEADERS = {
   'content-type': 'text/html; charset=utf-8',

@@ -1,6 +1,6 @@
 // The two views of the operator's page and their data: the front page, and a month.
 
-import { SUMMARY_COLUMNS, type SummaryColumn, withTotal } from '../../billing/columns.ts'
+import { type ColumnOf, withTotal } from '../../billing/columns.ts'
 import type { Row } from '../../billing/csv.ts'
 import { bill, statementJson } from '../../billing/statement.ts'
 import { type Finding, findingsOf, type PartnerVitals, type Vitals } from '../../core/findings.ts'
@@ -156,7 +156,7 @@ ${tableOf(
 /** The figures of `billing show`, to the last place, with its row of totals. */
 export function monthParts({ period: { month, final, end }, rows }: MonthView, pasted: Pasted): Part[] {
   const state = final ? 'final' : `so far, until ${spellInstant(end)}`
-  const total = withTotal(SUMMARY_COLUMNS, rows).slice(rows.length)
+  const total = withTotal('summary', rows).slice(rows.length)
   return [
     html`<section><h2>${month}, ${state}</h2>
 ${tableOf(
@@ -183,7 +183,7 @@ ${others(rows.length - MONTH_ROWS_SHOWN, pasted, ['billing', 'show', '--month', 
   ]
 }
 
-const monthCells = (row: Row<SummaryColumn>): Part[] => [
+const monthCells = (row: Row<ColumnOf<'summary'>>): Part[] => [
   row.environment === null ? html`<strong>${row.partner_slug}</strong>` : row.partner_slug,
   row.trade_count,
   row.active_users,
