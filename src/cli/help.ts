@@ -2,7 +2,7 @@
 // with a meaning of their own.
 
 import type { Command } from 'commander'
-import { Problem } from '../core/problem.ts'
+import { usage } from '../core/problem.ts'
 import { NO_OPTIONS } from './options.ts'
 
 /** The width at which help wraps when the terminal's is unknown. */
@@ -256,7 +256,7 @@ export function askedHelp(program: Command, argv: readonly string[]): string[] |
     if (!next) {
       if (!isAsked) return null
       if (command.commands.length > 0) return [...path, word]
-      throw new Problem('usage', `'${path.join(' ')}' has no command '${word}'.`)
+      throw usage(`'${path.join(' ')}' has no command '${word}'.`)
     }
     path.push(word)
     command = next

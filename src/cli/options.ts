@@ -4,7 +4,7 @@
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import { isMonth } from '../core/month.ts'
 import { ENVIRONMENTS, PARTNER_SLUG_MAX, PARTNER_SLUG_PATTERN } from '../core/partner.ts'
-import { Problem } from '../core/problem.ts'
+import { Problem, usage } from '../core/problem.ts'
 import { ID_MAX, REASON_MAX } from '../core/text.ts'
 import { type Instant, parseInstant, parseSpan, plus, SPAN_MAX_DAYS } from '../core/time.ts'
 import type { Guard } from '../webhook/address-guard.ts'
@@ -118,14 +118,11 @@ const timeUpTo = (daysMax: number) => (text: string) => {
   )
 }
 
-/** Node's timers count milliseconds in 31 bits. With a longer wait, they do not wait at all. */
-const TIMER_MAX_DAYS = 24
-
 /** A duration, or a distance in time, in ms. Not for timers, which take `interval`. */
 export const duration = timeUpTo(SPAN_MAX_DAYS)
 
-/** How long a timer waits, in ms. */
-export const interval = timeUpTo(TIMER_MAX_DAYS)
+/** How long a timer waits, in ms. Node's timers count them in 31 bits: with a longer wait, they do not wait at all. */
+export const interval = timeUpTo(24)
 
 export const intervalOrOff = (text: string): number | 'off' => (text === 'off' ? text : interval(text))
 
@@ -161,7 +158,7 @@ export const NO_OPTIONS = ['TRANCHE_CACHE', 'TRANCHE_TRUST_FAILOVER', 'TRANCHE_W
 /** Throws usage when one of those is set but empty; the parser complains about the others. */
 export function refuseEmptyVariables(env: NodeJS.ProcessEnv): void {
   const empty = NO_OPTIONS.find((name) => env[name]?.trim() === '')
-  if (empty !== undefined) throw new Problem('usage', `${empty} must not be empty.`)
+  if (empty !== undefined) throw usage(`${empty} must not be empty.`)
 }
 
 // The option of commands that call a service as its partner would: the service's address.
@@ -233,7 +230,7 @@ export async function webhooksOf(options: WebhookOptions, namesAddresses = false
     return { guard, send: createSend({ guard, headerPrefix, caFile: webhookCa ?? null }) }
   } catch (error) {
     if (error instanceof Problem) throw error
-    throw new Problem('usage', `--webhook options: ${(error as Error).message}`)
+    throw usage(`--webhook options: ${(error as Error).message}`)
   }
 }
 

@@ -49,13 +49,9 @@ export const VERSION_ASKED = 'tranche.version'
  */
 export function createProgram(
   options: Pick<Cli, 'streams' | 'machine' | 'exitWith' | 'endSoon'>,
-  {
-    remark,
-    json,
-    shell = () => 'tranche',
-    become = () => {},
-  }: { remark: (complaint: string) => string; json: boolean; shell?: () => string; become?: () => void },
+  start: { remark: (complaint: string) => string; json: boolean; shell?: () => string; become?: () => void },
 ): { program: Command; cli: Cli } {
+  const { remark, json, shell = () => 'tranche', become = () => {} } = start
   const program = new Command('tranche')
   const globals = () => program.opts<Globals>()
   const self = () =>

@@ -2,7 +2,7 @@
 // questions, and signals to stop.
 
 import { stripVTControlCharacters, styleText } from 'node:util'
-import { Problem } from '../core/problem.ts'
+import { usage } from '../core/problem.ts'
 import { cut, visible, visibleCell } from '../core/text.ts'
 import type { PageRequest } from '../store/store.ts'
 import type { Cli, Streams } from './context.ts'
@@ -274,7 +274,7 @@ export async function ask<T>(cli: Cli, question: string, read: (answer: string) 
     try {
       return read(answer)
     } catch (error) {
-      if (tries === TRIES) throw new Problem('usage', `${(error as Error).message} Nothing was changed.`)
+      if (tries === TRIES) throw usage(`${(error as Error).message} Nothing was changed.`)
       note(cli, (error as Error).message)
     }
   }
@@ -288,7 +288,7 @@ export const askOptional = <T>(cli: Cli, question: string, read: (answer: string
 export async function confirmOnTerminal(cli: Cli, question: string): Promise<void> {
   if (!mayAsk(cli)) return
   const answer = await askLine(cli, `${question} [y/N]`)
-  if (!isYes(answer)) throw new Problem('usage', 'Nothing was changed.')
+  if (!isYes(answer)) throw usage('Nothing was changed.')
 }
 
 /** For changes that cannot be undone: asks on a terminal; anywhere else `yes` is required. Throws as above. */
@@ -297,7 +297,7 @@ export async function confirmForGood(
   { yes, what, question }: { yes: boolean; what: string; question: string },
 ): Promise<void> {
   if (yes) return
-  if (!mayAsk(cli)) throw new Problem('usage', `${what}: where nobody can be asked, add --yes.`)
+  if (!mayAsk(cli)) throw usage(`${what}: where nobody can be asked, add --yes.`)
   await confirmOnTerminal(cli, question)
 }
 

@@ -3,7 +3,7 @@
 import { type Btc, CENT, roundToCents, type Usd, ZERO_USD } from './money.ts'
 import type { Period } from './month.ts'
 import type { Tenant } from './partner.ts'
-import { notFound, Problem } from './problem.ts'
+import { notFound, Problem, usage } from './problem.ts'
 import { type Instant, monthOf } from './time.ts'
 
 export type Activity = {
@@ -126,16 +126,14 @@ export type TierTerms = Pick<Tier, 'name'> & { fromMonth: string | null; rateBps
 export function setTier(versions: readonly Tier[], terms: TierTerms, now: Instant): Tier {
   const { name } = terms
   if (!TIER_NAME_PATTERN.test(name) || name === NO_TIER)
-    throw new Problem(
-      'usage',
+    throw usage(
       `A tier name is 1 to ${TIER_NAME_MAX} lower-case letters, digits and hyphens, and not "${NO_TIER}".`,
     )
   const fromMonth = terms.fromMonth ?? monthOf(now)
   refusePastMonth(fromMonth, monthOf(now))
   const before = tiersInForce(versions, fromMonth).find((tier) => tier.name === name)
   const rateBps = terms.rateBps ?? before?.rateBps
-  if (rateBps === undefined)
-    throw new Problem('usage', `There is no tier ${name} in ${fromMonth} yet: give its --rate-bps.`)
+  if (rateBps === undefined) throw usage(`There is no tier ${name} in ${fromMonth} yet: give its --rate-bps.`)
   const made: Tier = {
     name,
     fromMonth,
@@ -160,7 +158,7 @@ function refuseNoVolumes(versions: readonly Tier[], made: Tier): void {
   const months = after.map(({ fromMonth }) => fromMonth).filter((month) => month >= made.fromMonth)
   const month = months.sort(order).find((one) => byVolume(tiersInForce(after, one)).length === 0)
   if (month === undefined) return
-  throw new Problem('usage', `In ${month} no tier would have a volume: give one of them --min-volume-usd 0.`)
+  throw usage(`In ${month} no tier would have a volume: give one of them --min-volume-usd 0.`)
 }
 
 const byVolume = (inForce: readonly Tier[]): (Tier & { minVolume: Usd })[] =>

@@ -2,7 +2,7 @@
 // cannot be recovered from what is stored.
 
 import type { Environment, PartnerStatus, Tenant } from './partner.ts'
-import { Problem } from './problem.ts'
+import { Problem, usage } from './problem.ts'
 import { TEXT_MAX } from './text.ts'
 import { earlier, HOUR_MS, type Instant, plus } from './time.ts'
 
@@ -66,8 +66,7 @@ export const isUsable = ({ revokedAt, expiresAt }: KeyLife, now: Instant): boole
 export type KeyTerms = { tenant: Tenant; label: string | null; lifetimeMs: number | null }
 
 export function keyLabel(given: string | undefined): string | null {
-  if (given && [...given].length > TEXT_MAX)
-    throw new Problem('usage', `--label takes at most ${TEXT_MAX} characters.`)
+  if (given && [...given].length > TEXT_MAX) throw usage(`--label takes at most ${TEXT_MAX} characters.`)
   return given ?? null
 }
 

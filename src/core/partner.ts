@@ -2,7 +2,7 @@
 
 import { CENT, formatUsd, type Usd, usd } from './money.ts'
 import { monthBefore } from './month.ts'
-import { Problem } from './problem.ts'
+import { Problem, usage } from './problem.ts'
 import { TEXT_MAX } from './text.ts'
 import { type Instant, monthOf } from './time.ts'
 
@@ -38,7 +38,7 @@ export const PARTNER_SLUG_PATTERN = new RegExp(`^[a-z0-9][a-z0-9-]{1,${PARTNER_S
 
 export function refusePartnerName(name: string): void {
   if (name.trim() === '' || [...name].length > TEXT_MAX)
-    throw new Problem('usage', `--name takes 1 to ${TEXT_MAX} characters.`)
+    throw usage(`--name takes 1 to ${TEXT_MAX} characters.`)
 }
 
 export const MIN_TRANCHE_DEFAULT = usd('5.00')
@@ -88,7 +88,7 @@ export const setHeld = (current: Partner, held: boolean, now: Instant): Partner 
 /** Sets the smallest order the partner's venue takes. Throws usage. */
 export function setMinTranche(current: Partner, minTranche: Usd, now: Instant): Partner {
   if (minTranche >= MIN_TRANCHE_LEAST) return { ...current, minTranche, updatedAt: now }
-  throw new Problem('usage', `The minimum tranche is at least ${formatUsd(MIN_TRANCHE_LEAST)}.`)
+  throw usage(`The minimum tranche is at least ${formatUsd(MIN_TRANCHE_LEAST)}.`)
 }
 
 /** The two names of a tenant, in JSON and in the rows of reports. */

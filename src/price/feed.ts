@@ -3,7 +3,7 @@
 import type { Testimony } from '../core/clock.ts'
 import { type Price, price, priceAsNumber } from '../core/money.ts'
 import { PRICE_LIVE_MS } from '../core/price.ts'
-import { Problem } from '../core/problem.ts'
+import { usage } from '../core/problem.ts'
 import { type Instant, parseInstant, spellSpan } from '../core/time.ts'
 import type { AskedFeed, ObservedPrice } from '../store/store.ts'
 import { fetchJson, isLoopback, majority, tell } from './fetch.ts'
@@ -36,11 +36,10 @@ export function createFeed(spec: string, options: FeedOptions): Feed {
   if (url) return () => ask({ name: url.host, shown: url.origin, url, read: readPointer(url) }, options)
   const plain = URL.parse(spec)
   if (plain?.protocol === 'http:' && !isLoopback(plain.hostname))
-    throw new Problem(
-      'usage',
+    throw usage(
       `The price feed ${JSON.stringify(plain.host)} needs https: without it, anybody on the way sets the price.`,
     )
-  throw new Problem('usage', `Unknown price feed ${JSON.stringify(feedName(spec))}: give ${FEED_WORDS}.`)
+  throw usage(`Unknown price feed ${JSON.stringify(feedName(spec))}: give ${FEED_WORDS}.`)
 }
 
 /** A SPEC as it may be shown: for an address only the host, because the rest may hold a key. */

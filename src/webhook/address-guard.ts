@@ -5,7 +5,7 @@ import { lookup } from 'node:dns'
 import { lookup as lookUpNow, Resolver } from 'node:dns/promises'
 import type { LookupFunction } from 'node:net'
 import ipaddr from 'ipaddr.js'
-import { Problem } from '../core/problem.ts'
+import { Problem, usage } from '../core/problem.ts'
 
 type Cidr = [ipaddr.IPv4 | ipaddr.IPv6, number]
 
@@ -102,10 +102,7 @@ export function refusal(text: string, allow: Cidr[]): string | null {
 
 export function parseCidr(text: string): Cidr {
   if (ipaddr.isValidCIDR(text)) return ipaddr.parseCIDR(text)
-  throw new Problem(
-    'usage',
-    `${JSON.stringify(text)} is not a range of addresses: give one such as 10.0.0.0/8.`,
-  )
+  throw usage(`${JSON.stringify(text)} is not a range of addresses: give one such as 10.0.0.0/8.`)
 }
 
 async function resolveName(host: string, resolve: Resolve): Promise<string[]> {

@@ -1,7 +1,7 @@
 // audit: operators' changes.
 
 import { Command, Option } from 'commander'
-import { Problem } from '../../core/problem.ts'
+import { usage } from '../../core/problem.ts'
 import { formatInstant, type Instant } from '../../core/time.ts'
 import type { ListedAuditEntry, Store } from '../../store/store.ts'
 import { partnerNamed } from '../command.ts'
@@ -28,7 +28,7 @@ export function auditCommand(cli: Cli): Command {
     )
     .action((options: AuditOptions) => {
       if (cli.globals().json && options.format !== 'table')
-        throw new Problem('usage', '--json answers with JSON: leave it out for CSV.')
+        throw usage('--json answers with JSON: leave it out for CSV.')
       return cli.withStore((store) => list(cli, store, options))
     })
 }

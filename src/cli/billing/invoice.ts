@@ -28,7 +28,7 @@ import { type Issued, lacksOf, type Series, taxOf } from '../../core/invoice.ts'
 import { formatUsd, type Usd, usd } from '../../core/money.ts'
 import { type FixedPeriod, periodOf } from '../../core/month.ts'
 import type { Tenant } from '../../core/partner.ts'
-import { notFound, Problem } from '../../core/problem.ts'
+import { notFound, Problem, usage } from '../../core/problem.ts'
 import { counted } from '../../core/text.ts'
 import { type Instant, LATEST, monthOf } from '../../core/time.ts'
 import type { Drawn, Store, TenantFilter } from '../../store/store.ts'
@@ -62,10 +62,9 @@ export type InvoiceOptions = Target & {
 export async function writeInvoice(cli: Cli, store: Store, options: InvoiceOptions): Promise<void> {
   const { partner, month, number, outputDir, settings } = options
   if (number !== undefined) return writeNumbered(cli, store, { ...options, number })
-  if (month === undefined) throw new Problem('usage', 'Give --month, or --number of what was issued.')
+  if (month === undefined) throw usage('Give --month, or --number of what was issued.')
   if (outputDir !== undefined) return writeAll(cli, store, { ...options, month, outputDir })
-  if (partner === undefined)
-    throw new Problem('usage', 'Give --partner, or --output-dir for the invoices of all partners.')
+  if (partner === undefined) throw usage('Give --partner, or --output-dir for the invoices of all partners.')
   await refuseTarget(cli, options)
   await writeOne(cli, store, options, { slug: partner, month, settings })
 }
@@ -254,16 +253,17 @@ export async function issueInvoices(cli: Cli, store: Store, options: IssueOption
     return { ...whose, net: fees.total, tax: taxOf(fees.total, parties.tax), details: detailsOf(parties) }
   })
   refuseLacks(settings, drawn)
-  const known = await issuedAlready(store, drawn)
-  if (drawn.length > known)
+  let left = drawn.length
+  for (const { slug } of drawn) if (await store.findInvoiceOf(slug, month)) left -= 1
+  if (left > 0)
     await confirmOnTerminal(
       cli,
-      `Give numbers to ${counted(drawn.length - known, 'invoice')} of ${month}, ${series.prefix}...? They are given once.`,
+      `Give numbers to ${counted(left, 'invoice')} of ${month}, ${series.prefix}...? They are given once.`,
     )
   const rows = []
   for (const invoice of drawn) {
-    const { issued, isNew } = await store.issueInvoice(invoice, series, (made) =>
-      entryOf(cli, 'billing.issue', made),
+    const { issued, isNew } = await store.issueInvoice(invoice, series, (numbered) =>
+      entryOf(cli, 'billing.issue', numbered),
     )
     rows.push({ ...issuedJson(issued), is_new: isNew })
   }
@@ -284,12 +284,6 @@ function refuseLacks(settings: Settings, drawn: readonly ToIssue[]): void {
     )
   })
   if (lacks.length > 0) throw settings.wrong([...new Set(lacks)].join('; '))
-}
-
-async function issuedAlready(store: Store, drawn: readonly ToIssue[]): Promise<number> {
-  let known = 0
-  for (const { slug, month } of drawn) if (await store.findInvoiceOf(slug, month)) known += 1
-  return known
 }
 
 /** Numbers belong to the month in which they are assigned, so that their order is that of their dates. */
@@ -326,7 +320,7 @@ export async function creditInvoice(cli: Cli, store: Store, options: CreditOptio
     number,
     series,
     (invoice, earlier) => drawCredit(invoice, { earlier, net, reason }),
-    (made) => entryOf(cli, 'billing.credit', made),
+    (credit) => entryOf(cli, 'billing.credit', credit),
   )
   const row = issuedJson(issued)
   const table = await renderTable(COLUMNS, [row])
@@ -361,7 +355,7 @@ async function loweredSince(store: Store, number: string): Promise<string[]> {
 // billing issued: an index of invoices and credit notes, by the date of issue.
 
 export async function listIssued(cli: Cli, store: Store, { months, filter }: Months): Promise<void> {
-  const rows: IssuedJson[] = []
+  const rows: ReturnType<typeof issuedJson>[] = []
   const forgotten: Unissued[] = []
   const [first] = await store.listInvoices(EVER, { after: null, limit: 1 })
   for (const period of await fixPeriods(cli, store, { months, filter })) {
@@ -406,8 +400,6 @@ async function unissued(store: Store, period: FixedPeriod, filter: TenantFilter)
   }
   return found
 }
-
-type IssuedJson = ReturnType<typeof issuedJson>
 
 const COLUMNS: Column<Row<ColumnOf<'invoices'>>>[] = [
   { title: 'NUMBER', of: (row) => row.invoice_number },

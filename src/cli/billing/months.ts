@@ -2,7 +2,7 @@
 
 import { type Command, Option } from 'commander'
 import { monthsFrom, periodOf } from '../../core/month.ts'
-import { Problem } from '../../core/problem.ts'
+import { usage } from '../../core/problem.ts'
 import { type Instant, monthOf, spellSpan } from '../../core/time.ts'
 import type { Store, TenantFilter } from '../../store/store.ts'
 import type { Cli } from '../context.ts'
@@ -50,21 +50,20 @@ export async function monthsOf(
   if (month !== undefined) return [month]
   if (year !== undefined) {
     const begun = monthsFrom(`${year}-01`, await present(), 12)
-    if (begun.length === 0) throw new Problem('usage', `${year} has not begun.`)
+    if (begun.length === 0) throw usage(`${year} has not begun.`)
     return begun
   }
   if (to !== undefined && from === undefined && !yearToDate)
-    throw new Problem('usage', '--to needs --from or --year-to-date.')
+    throw usage('--to needs --from or --year-to-date.')
   const last = to ?? (await present())
   const first = yearToDate ? `${last.slice(0, 4)}-01` : (from ?? last)
   const months = monthsFrom(first, last, RANGE_MONTHS_MAX + 1)
   if (months.length === 0) {
     const end = to === undefined ? `the present month, ${last}; give --to` : `--to ${last}`
-    throw new Problem('usage', `--from ${first} is after ${end}.`)
+    throw usage(`--from ${first} is after ${end}.`)
   }
   if (months.length > RANGE_MONTHS_MAX)
-    throw new Problem(
-      'usage',
+    throw usage(
       `--from ${first} to ${last} is more than ${RANGE_MONTHS_MAX} months; ask for fewer at a time.`,
     )
   return months
@@ -76,16 +75,13 @@ export function spellMonths(months: readonly string[]): string {
   return first === last ? `in ${first}` : `from ${first} to ${last}`
 }
 
-// The time of a report: for a single environment its own, which in a sandbox is not the real one; for several, the real
-// time.
-
-/** The present time for a report, by the clock of the database. */
+/** The present time for a report: of a single environment its own, which a sandbox may have advanced; else the real one. */
 export async function timeFor(store: Store, { slug, environment }: TenantFilter): Promise<Instant> {
   const sandboxes = await store.listSandboxes()
-  const own = sandboxes.find(
+  const sandbox = sandboxes.find(
     ({ tenant }) => tenant.partnerSlug === slug && tenant.environment === environment,
   )
-  return own?.now ?? (await store.readClock()).now
+  return sandbox?.now ?? (await store.readClock()).now
 }
 
 /** Naming more of them would add nothing. */
@@ -109,7 +105,6 @@ export async function warnOfSandboxes(cli: Cli, store: Store, { filter, months }
   if (more > 0) warn(cli, `${more} more test environments are ahead: tranche status names them.`)
 }
 
-// The month in which the database would record a change now. On a server, its clock is not that of this machine.
-
+/** The month in which the database would record a change now. On a server, its clock is not that of this machine. */
 export const presentMonth = async (store: Pick<Store, 'readClock'>): Promise<string> =>
   monthOf((await store.readClock()).now)

@@ -11,7 +11,7 @@ import { bill, statementJson } from '../../billing/statement.ts'
 import type { Statement } from '../../core/fees.ts'
 import { type Btc, formatBtc, formatCents, formatUsd, type Usd, usd } from '../../core/money.ts'
 import { type FixedPeriod, periodOf, type Stage, stageOf } from '../../core/month.ts'
-import { Problem } from '../../core/problem.ts'
+import { usage } from '../../core/problem.ts'
 import { counted } from '../../core/text.ts'
 import { formatInstant } from '../../core/time.ts'
 import type { Fault } from '../../store/monitoring.ts'
@@ -342,8 +342,7 @@ async function textsOf(
   const { ACCOUNTS, journalOf } = await import('../../billing/journal.ts')
   const running = reading.periods.find(({ final }) => !final)
   if (running)
-    throw new Problem(
-      'usage',
+    throw usage(
       `${running.month} can still change, and what is booked should not: only months that are final have a journal.`,
     )
   return journalOf({
@@ -404,8 +403,17 @@ export async function fixPeriodFor(
   if (period.final) return { ...period, stage: 'over' }
   const stage = stageOf(periodOf(month), await timeFor(store, filter))
   // In a database that has moved, no month becomes final any more; it does in the new database.
-  if (stage === 'over')
-    warn(cli, (await store.readFrozen())?.kind === 'moved' ? notFinalHere(month) : notFinal(month))
+  if (stage === 'over' && (await store.readFrozen())?.kind === 'moved')
+    warn(
+      cli,
+      `${month} was not closed when this database moved, so its figures here are not final: ask the database that it moved to.`,
+    )
+  else if (stage === 'over')
+    warn(
+      cli,
+      `${month} is over by this clock alone, so its figures are not final: no tick, trade or change by an operator has been recorded ` +
+        'since its end. Run tranche tick, then ask again.',
+    )
   return { ...period, stage }
 }
 
@@ -416,10 +424,3 @@ export function noteStages(cli: Cli, periods: readonly Covered[]): void {
     if (stage === 'running') note(cli, `${month} is not over yet: these are its figures so far.`)
   }
 }
-
-const notFinal = (month: string): string =>
-  `${month} is over by this clock alone, so its figures are not final: no tick, trade or change by an operator has been recorded ` +
-  'since its end. Run tranche tick, then ask again.'
-
-const notFinalHere = (month: string): string =>
-  `${month} was not closed when this database moved, so its figures here are not final: ask the database that it moved to.`

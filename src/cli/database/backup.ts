@@ -5,7 +5,7 @@ import { hostname } from 'node:os'
 import { basename, dirname, join, resolve } from 'node:path'
 import { Command, Option } from 'commander'
 import type { JobResult } from '../../core/findings.ts'
-import { Problem, reasonInWords, unreadable } from '../../core/problem.ts'
+import { Problem, reasonInWords, unreadable, usage } from '../../core/problem.ts'
 import { counted, visible } from '../../core/text.ts'
 import { formatInstant, type Instant, plus } from '../../core/time.ts'
 import { refuseFileName } from '../../store/address.ts'
@@ -133,7 +133,7 @@ function folderIn(place: string, isNeeded: boolean): string | null {
       throw new Problem('file_not_found', `There is no folder ${place}.`)
     if (isMeant) throw problem
   }
-  if (isNeeded) throw new Problem('usage', `--keep needs a folder, and ${place} is not one.`)
+  if (isNeeded) throw usage(`--keep needs a folder, and ${place} is not one.`)
   return null
 }
 

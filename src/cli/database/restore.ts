@@ -38,9 +38,11 @@ async function putBack(cli: Cli, copy: string, force: boolean): Promise<void> {
   }
 }
 
-type Copy = Pick<Restoring, 'copy' | 'open'>
-
-async function putOpenBack(cli: Cli, { copy, open }: Copy, force: boolean): Promise<void> {
+async function putOpenBack(
+  cli: Cli,
+  { copy, open }: Pick<Restoring, 'copy' | 'open'>,
+  force: boolean,
+): Promise<void> {
   const database = await cli.database()
   const { shown } = database
   await confirmOnTerminal(

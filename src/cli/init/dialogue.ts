@@ -3,7 +3,7 @@
 import { existsSync } from 'node:fs'
 import { formatPrice } from '../../core/money.ts'
 import { type Environment, refusePartnerName } from '../../core/partner.ts'
-import { Problem } from '../../core/problem.ts'
+import { usage } from '../../core/problem.ts'
 import { createFeed, FEED_WORDS, feedName } from '../../price/feed.ts'
 import { isServer, shownAddress } from '../../store/address.ts'
 import { tellingOfWaits } from '../../store/database.ts'
@@ -62,7 +62,7 @@ export type InitOptions = {
 
 export async function init(cli: Cli, place: Place, given: InitOptions): Promise<void> {
   if (!given.start && given.partner !== undefined)
-    throw new Problem('usage', '--no-start makes no database, so it takes no --partner.')
+    throw usage('--no-start makes no database, so it takes no --partner.')
   const asks = mayAsk(cli) && !given.yes && !given.dryRun
   const options = asks ? await askForRest(cli, place, given) : given
   const partner = partnerOf(options)
@@ -96,8 +96,7 @@ async function tellingOfServer<T>(cli: Cli, { database }: Place, work: () => Pro
 /** Throws usage for half a partner, and for a name that `partner create` would refuse when all else is done. */
 function partnerOf({ partner, name, env }: InitOptions): FirstPartner | null {
   if (partner === undefined && name === undefined) return null
-  if (partner === undefined || name === undefined)
-    throw new Problem('usage', '--partner and --name go together.')
+  if (partner === undefined || name === undefined) throw usage('--partner and --name go together.')
   refusePartnerName(name)
   return { slug: partner, name, environment: env ?? 'test' }
 }
@@ -163,7 +162,7 @@ async function askScheduler(cli: Cli, place: Place): Promise<Scheduler> {
   return ask(cli, `What runs the jobs: systemd, cron or none? [${usual}]`, (answer) => {
     if (answer === '') return usual
     if (answer === 'systemd' || answer === 'cron' || answer === 'none') return answer
-    throw new Problem('usage', 'Answer systemd, cron or none.')
+    throw usage('Answer systemd, cron or none.')
   })
 }
 
@@ -187,7 +186,7 @@ const askPartner = (cli: Cli): Promise<string | undefined> =>
 
 const askName = (cli: Cli, partner: string): Promise<string> =>
   ask(cli, `The name of ${partner} as shown?`, (answer) => {
-    if (answer === '') throw new Problem('usage', 'A partner has a name.')
+    if (answer === '') throw usage('A partner has a name.')
     refusePartnerName(answer)
     return answer
   })
@@ -196,7 +195,7 @@ const askEnvironment = (cli: Cli, partner: string): Promise<Environment> =>
   ask(cli, `Is the key of ${partner} for test or live? [test]`, (answer) => {
     if (answer === '') return 'test'
     if (answer === 'test' || answer === 'live') return answer
-    throw new Problem('usage', 'Answer test or live.')
+    throw usage('Answer test or live.')
   })
 
 // A trial of the chosen feed: asked once, before anything relies on it.

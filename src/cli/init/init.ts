@@ -1,7 +1,7 @@
 // init: sets a server up in one go: user, folders, settings, database, jobs, and the first partner with its key.
 
 import { Command, Option } from 'commander'
-import { Problem } from '../../core/problem.ts'
+import { usage } from '../../core/problem.ts'
 import type { Cli } from '../context.ts'
 import { environmentOption, priceFeedOption, slug } from '../options.ts'
 import { pingOption } from '../service/ping.ts'
@@ -36,7 +36,7 @@ export function initCommand(cli: Cli): Command {
       // The settings, which may be loaded into the shell, name options of init as well.
       const named = Object.keys(given).filter((name) => command.getOptionValueSource(name) === 'cli')
       if (named.some((name) => !['undo', 'yes', 'dryRun'].includes(name)))
-        throw new Problem('usage', '--undo goes with --yes or --dry-run, and with nothing else of init.')
+        throw usage('--undo goes with --yes or --dry-run, and with nothing else of init.')
       await undoInit(cli, place, given)
     })
 }

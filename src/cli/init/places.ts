@@ -4,7 +4,7 @@
 import { accessSync, constants, existsSync, lstatSync } from 'node:fs'
 import { delimiter, dirname, join, resolve } from 'node:path'
 import { isSea } from 'node:sea'
-import { Problem } from '../../core/problem.ts'
+import { Problem, usage } from '../../core/problem.ts'
 import { INSTALLED, isServer, refuseNoAddress } from '../../store/address.ts'
 import { ownFolder, SERVICE, UNITS } from '../installed.ts'
 
@@ -53,10 +53,7 @@ export function placeFor(db: string | null): Place {
   }
   for (const path of [place.program, file])
     if (!/^[\w@+=:,./-]+$/.test(path))
-      throw new Problem(
-        'usage',
-        `A crontab cannot hold ${path}: use a path of letters, digits and @_+=:,./- .`,
-      )
+      throw usage(`A crontab cannot hold ${path}: use a path of letters, digits and @_+=:,./- .`)
   refuseClosedFolder(place)
   return place
 }
@@ -76,14 +73,11 @@ function systemPlace(db: string | null): Place {
   const onServer = db !== null && isServer(db)
   if (db !== null && !onServer && resolve(db) !== SYSTEM.database) {
     const hint = 'leave out --db and TRANCHE_DB, or run init as another user'
-    throw new Problem(
-      'usage',
-      `For root the database is ${SYSTEM.database}, where the jobs look for it: ${hint}.`,
-    )
+    throw usage(`For root the database is ${SYSTEM.database}, where the jobs look for it: ${hint}.`)
   }
   if (isSea()) return onServer ? { ...SYSTEM, database: db } : SYSTEM
   const hint = 'npm run build makes dist/tranche; run that with init'
-  throw new Problem('usage', `For root init sets up the executable, and this is a checkout: ${hint}.`)
+  throw usage(`For root init sets up the executable, and this is a checkout: ${hint}.`)
 }
 
 /** The file that starts this very program. */
@@ -117,20 +111,18 @@ export function schedulerFor({ user }: Place, asked: Scheduler | undefined): Sch
   const ofMachine = schedulerOfMachine()
   const scheduler = asked ?? (user === null ? 'none' : usualScheduler())
   if (scheduler === 'systemd' && user === null)
-    throw new Problem('usage', 'Only root installs units; --scheduler cron uses a crontab of your own.')
+    throw usage('Only root installs units; --scheduler cron uses a crontab of your own.')
   if (scheduler === 'systemd' && ofMachine !== 'systemd')
-    throw new Problem('usage', 'systemd does not run this machine: choose --scheduler cron or none.')
+    throw usage('systemd does not run this machine: choose --scheduler cron or none.')
   const [present, ...more] = installedSchedulers()
   if (user === null || scheduler === 'none' || more.length > 0) return scheduler
   if (scheduler === 'systemd' && present === 'cron')
-    throw new Problem(
-      'usage',
+    throw usage(
       `The jobs are in ${CRON_TABLE}: take them away with \`tranche init --undo\`, stop the serve of your supervisor, then run init again.`,
     )
   // Units on a machine that systemd does not run are in nobody's way.
   if (scheduler === 'cron' && present === 'systemd' && ofMachine === 'systemd')
-    throw new Problem(
-      'usage',
+    throw usage(
       'The jobs are units of systemd: take them away with `tranche init --undo`, then run init again.',
     )
   return scheduler

@@ -3,7 +3,7 @@
 import { buffer } from 'node:stream/consumers'
 import { Command, Option } from 'commander'
 import type { Environment, Tenant } from '../../core/partner.ts'
-import { Problem } from '../../core/problem.ts'
+import { Problem, usage } from '../../core/problem.ts'
 import type { Instant } from '../../core/time.ts'
 import { resume, testOf, type Webhook } from '../../core/webhook.ts'
 import { deliveryJson, webhookJson } from '../../http/answer-json.ts'
@@ -160,8 +160,7 @@ async function verify(
 ): Promise<void> {
   const { diagnose, isSignature } = await import('../../webhook/signature.ts')
   const secret = givenSecret(secretFile)
-  if (secret === null)
-    throw new Problem('usage', 'Give the secret with --secret-file or TRANCHE_WEBHOOK_SECRET.')
+  if (secret === null) throw usage('Give the secret with --secret-file or TRANCHE_WEBHOOK_SECRET.')
   const body = await buffer(cli.streams.in)
   const valid = isSignature(signature, secret, body)
   const reason = valid ? null : (diagnose(signature, secret, body) ?? OTHER)

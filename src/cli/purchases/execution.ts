@@ -32,17 +32,10 @@ import {
 import { DUE_LATE_MS, STUCK_DELIVERIES } from '../../core/findings.ts'
 import { formatBtc, formatPrice, formatUsd, type Usd } from '../../core/money.ts'
 import { type Environment, type Tenant, tenantJson } from '../../core/partner.ts'
-import { notFound, Problem } from '../../core/problem.ts'
+import { notFound, usage } from '../../core/problem.ts'
 import { counted } from '../../core/text.ts'
 import { formatInstant, formatInstantOrNull, type Instant, MINUTE_MS } from '../../core/time.ts'
-import type {
-  ExecutionRecord,
-  ListedExecution,
-  ListedLateFill,
-  OrderIs,
-  Store,
-  TenantFilter,
-} from '../../store/store.ts'
+import type { ExecutionRecord, ListedExecution, ListedLateFill, OrderIs, Store } from '../../store/store.ts'
 import { auditEntry, commandLine, filterOf, tenantNamed } from '../command.ts'
 import type { Cli } from '../context.ts'
 import {
@@ -105,7 +98,13 @@ export function executionCommand(cli: Cli): Command {
     .action(({ status = null, since, limit, stuck = false, order, ...given }: ListOptions) =>
       cli.withStore(async (store) => {
         const tenants = await filterOf(store, given)
-        if (order !== undefined) return listOfOrder(cli, store, tenants, order)
+        if (order !== undefined)
+          // An order has few executions: mostly one, and those for which another report of it was refused.
+          return printPages(cli, [await store.findByOrder(tenants, order)], {
+            json: ({ execution, orderIs }) => ({ ...executionJson(execution), order_is: orderIs }),
+            columns: OF_ORDER,
+            none: 'No execution with this order.',
+          })
         const filter = { ...tenants, status, stuck, since }
         await printList(cli, {
           read: (page) => store.listExecutions(filter, page),
@@ -162,15 +161,6 @@ async function showExecution(cli: Cli, record: ExecutionRecord): Promise<void> {
   print(cli, json, () => fields + corrected + late)
 }
 
-/** An order has few executions: mostly one, and those for which another report of it was refused. */
-async function listOfOrder(cli: Cli, store: Store, filter: TenantFilter, order: string): Promise<void> {
-  await printPages(cli, [await store.findByOrder(filter, order)], {
-    json: ({ execution, orderIs }) => ({ ...executionJson(execution), order_is: orderIs }),
-    columns: OF_ORDER,
-    none: 'No execution with this order.',
-  })
-}
-
 const COLUMNS: Column<ReturnType<typeof executionJson>>[] = [
   { title: 'EXECUTION', of: (row) => row.execution_id },
   { title: 'PARTNER', of: (row) => row.partner_slug },
@@ -183,8 +173,7 @@ const COLUMNS: Column<ReturnType<typeof executionJson>>[] = [
   { title: 'CREATED', of: (row) => row.created_at },
 ]
 
-type OfOrder = ReturnType<typeof executionJson> & { order_is: OrderIs[] }
-const OF_ORDER: Column<OfOrder>[] = [
+const OF_ORDER: Column<ReturnType<typeof executionJson> & { order_is: OrderIs[] }>[] = [
   ...COLUMNS,
   { title: 'ORDER IS', of: (row) => row.order_is.join(', ').replaceAll('_', ' ') },
 ]
@@ -389,10 +378,7 @@ function addLateFillCommands(cli: Cli, execution: Command): void {
         const [tenant] = await store.findUnknown(executionId)
         if (tenant) return acceptOfUnknown(cli, store, tenant, { ...ids, plan, key: key ?? null })
         if (plan !== undefined || key !== undefined)
-          throw new Problem(
-            'usage',
-            '--plan and --idempotency-key are for an execution that the ledger does not know.',
-          )
+          throw usage('--plan and --idempotency-key are for an execution that the ledger does not know.')
         const made = await store.acceptLateFill(ids, acceptLate, (_, { reportId }) =>
           auditEntry(cli, 'execution.accept-late', executionId, { report_id: reportId, reason }),
         )
@@ -416,9 +402,9 @@ function addLateFillCommands(cli: Cli, execution: Command): void {
     .addOption(reasonOption('why, for anyone who looks at it later'))
     .action(async (executionId: string | undefined, { partner, env, ...options }: Dismissal) => {
       if ((executionId === undefined) === (partner === undefined))
-        throw new Problem('usage', 'Give the id of an execution, or --partner.')
+        throw usage('Give the id of an execution, or --partner.')
       if (executionId !== undefined && env !== undefined)
-        throw new Problem('usage', '--env goes with --partner: an execution is of one environment.')
+        throw usage('--env goes with --partner: an execution is of one environment.')
       if (executionId !== undefined) await dismissReports(cli, executionId, options)
       else if (partner !== undefined) await dismissCounted(cli, partner, { env: env ?? 'live', ...options })
     })
@@ -509,8 +495,7 @@ async function acceptOfUnknown(
 ): Promise<void> {
   const { executionId, reason } = ids
   if (plan === undefined)
-    throw new Problem(
-      'usage',
+    throw usage(
       `The ledger does not know execution ${executionId}: name its plan with --plan, as ${tenant.partnerSlug} has it.`,
     )
   const made = await store.acceptUnknownFill(
@@ -538,17 +523,8 @@ const reportOption = (execution: Command) =>
 
 /** An acceptance does not decide reports that differ, so that no purchase is dropped. */
 function stillWaiting(cli: Cli, executionId: string, waiting: readonly number[]): string {
-  const [first] = waiting
-  const argv = [
-    'tranche',
-    'execution',
-    'dismiss-late',
-    executionId,
-    '--report',
-    `${first}`,
-    '--reason',
-    'WHY',
-  ]
+  const options = ['--report', `${waiting[0]}`, '--reason', 'WHY']
+  const argv = ['tranche', 'execution', 'dismiss-late', executionId, ...options]
   const which = `${counted(waiting.length, 'late fill')} of this execution still ${waiting.length === 1 ? 'waits' : 'wait'} for a decision`
   return `${which} (report ${waiting.join(', ')}): accept what was bought besides; end what was not with ${commandLine(cli.self(), argv)}`
 }

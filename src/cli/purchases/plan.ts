@@ -4,7 +4,7 @@ import { Command } from 'commander'
 import { clockDisputed } from '../../core/clock.ts'
 import { formatPrice, formatUsd, ZERO_USD } from '../../core/money.ts'
 import { type Environment, tenantJson } from '../../core/partner.ts'
-import { notFound, Problem } from '../../core/problem.ts'
+import { notFound, usage } from '../../core/problem.ts'
 import { counted } from '../../core/text.ts'
 import { formatInstant, formatInstantOrNull } from '../../core/time.ts'
 import { awaitedPrice, type Schedule, type Window } from '../../core/window.ts'
@@ -63,15 +63,14 @@ export function planCommand(cli: Cli): Command {
         if (!only) throw notFound('plan', id)
         if (another) {
           const places = named.map(({ tenant }) => `${tenant.partnerSlug} ${tenant.environment}`).join(', ')
-          throw new Problem('usage', `Several plans are called ${id} (${places}): add --partner and --env.`)
+          throw usage(`Several plans are called ${id} (${places}): add --partner and --env.`)
         }
-        const json = {
-          ...listJson(only),
-          windows: only.windows.map(ledgerJson),
-          schedule: only.schedule && scheduleJson(only.schedule),
-        }
-        const table = await renderTable(WINDOW_COLUMNS, json.windows)
-        print(cli, json, () => inWords(json, table))
+        const windows = only.windows.map(ledgerJson)
+        const schedule = only.schedule && scheduleJson(only.schedule)
+        const { window, ...fields } = listJson(only)
+        const parts = [renderFields(fields), await renderTable(WINDOW_COLUMNS, windows)]
+        if (schedule) parts.push(renderFields(schedule))
+        print(cli, { ...fields, window, windows, schedule }, () => parts.join('\n\n'))
       }),
     )
 
@@ -122,14 +121,6 @@ function scheduleJson(schedule: Schedule) {
     min_tranche_usd: formatUsd(schedule.floor),
   }
 }
-
-type Shown = ReturnType<typeof listJson> & {
-  windows: ReturnType<typeof ledgerJson>[]
-  schedule: ReturnType<typeof scheduleJson> | null
-}
-
-const inWords = ({ window: _, windows: __, schedule, ...plan }: Shown, table: string): string =>
-  [renderFields(plan), table, ...(schedule ? [renderFields(schedule)] : [])].join('\n\n')
 
 const COLUMNS: Column<ReturnType<typeof listJson>>[] = [
   { title: 'PLAN', of: (row) => row.partner_plan_id },

@@ -97,13 +97,7 @@ export function createSandboxDesk(options: DeskOptions): OpenDesk {
         )
         .finally(() => advancing.delete(caller.tenantId))
       advancing.set(caller.tenantId, { to, ended })
-      return {
-        ...tenantJson(caller),
-        done: false,
-        from: formatInstant(now),
-        to,
-        offset_ms: offsetMs + byMs,
-      }
+      return { ...tenantJson(caller), done: false, from: formatInstant(now), to, offset_ms: offsetMs + byMs }
     },
 
     async fire(caller, partnerPlanId, price) {
@@ -175,15 +169,11 @@ function createWakeUpLimit(perMinute: number): (tenantId: number) => () => void 
   return (tenantId) => {
     const now = performance.now()
     const lately = (taken.get(tenantId) ?? []).filter((at) => at > now - MINUTE_MS)
-    const [oldest = now] = lately
-    if (lately.length >= perMinute)
-      throw new Refusal(
-        'rate_limited',
-        `At most ${perMinute} calls a minute fire tranches where a webhook is active.`,
-        {
-          'retry-after': String(Math.ceil((oldest + MINUTE_MS - now) / SECOND_MS)),
-        },
-      )
+    if (lately.length >= perMinute) {
+      const waitS = Math.ceil(((lately[0] ?? now) + MINUTE_MS - now) / SECOND_MS)
+      const detail = `At most ${perMinute} calls a minute fire tranches where a webhook is active.`
+      throw new Refusal('rate_limited', detail, { 'retry-after': String(waitS) })
+    }
     taken.set(tenantId, [...lately, now])
     return () => {
       const counted = taken.get(tenantId) ?? []
@@ -228,7 +218,4 @@ export const firedJson = (tenant: Tenant, partnerPlanId: string, fired: Fired, w
   webhooks_failed: woken.failed,
 })
 
-export const wipedJson = (tenant: Tenant, wiped: Wiped): WipedJson => ({
-  ...tenantJson(tenant),
-  ...wiped,
-})
+export const wipedJson = (tenant: Tenant, wiped: Wiped): WipedJson => ({ ...tenantJson(tenant), ...wiped })

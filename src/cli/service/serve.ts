@@ -2,7 +2,7 @@
 
 import { Command, type Option } from 'commander'
 import { frozenProblem } from '../../core/frozen.ts'
-import { Problem } from '../../core/problem.ts'
+import { Problem, usage } from '../../core/problem.ts'
 import { SECOND_MS } from '../../core/time.ts'
 import type { Answering, ConnectionLimits } from '../../http/listen.ts'
 import type { Ops } from '../../http/ops/endpoints.ts'
@@ -138,9 +138,7 @@ export function serveCommand(cli: Cli): Command {
 
 /** A file in a setting that cannot be used is a wrong setting: another start would find the same. */
 function refuseSetting(error: unknown): never {
-  throw error instanceof Problem && error.code !== 'bad_file'
-    ? error
-    : new Problem('usage', (error as Error).message)
+  throw error instanceof Problem && error.code !== 'bad_file' ? error : usage((error as Error).message)
 }
 
 const orNull = <T>(given: T | 'off'): T | null => (given === 'off' ? null : given)
@@ -328,12 +326,12 @@ const CONNECTIONS_MIN = 16
 const ADDRESS_SHARE = 4
 
 type ConnectionOptions = { maxConnections?: number; maxConnectionsPerAddress?: number }
-type Beside = { opsListen?: object | null }
 
-export function connectionLimitsOf(options: ConnectionOptions & Beside): ConnectionLimits {
-  const kept = DESCRIPTORS_KEPT + (options.opsListen ? OPS_CONNECTIONS_MAX : 0)
-  const connectionsMax =
-    options.maxConnections ?? Math.min(CONNECTIONS_MAX, Math.max(CONNECTIONS_MIN, descriptorsMax() - kept))
+export function connectionLimitsOf(
+  options: ConnectionOptions & { opsListen?: object | null },
+): ConnectionLimits {
+  const free = descriptorsMax() - DESCRIPTORS_KEPT - (options.opsListen ? OPS_CONNECTIONS_MAX : 0)
+  const connectionsMax = options.maxConnections ?? Math.min(CONNECTIONS_MAX, Math.max(CONNECTIONS_MIN, free))
   const share = Math.max(1, Math.floor(connectionsMax / ADDRESS_SHARE))
   return { connectionsMax, connectionsPerAddressMax: options.maxConnectionsPerAddress ?? share }
 }

@@ -176,18 +176,16 @@ function findingLines(findings: FindingJson[], room: number, { self, width, pain
   return more > 0 ? [...lines, `  ${counted(more, 'more warning')}: ${self} check`] : lines
 }
 
-/** A text in lines of at most `width` columns, broken between words where there are any. */
+/** A text in lines of at most `width` columns, broken between words, or where there are none, as in a path, anywhere. */
 function wrapped(text: string, width: number): string[] {
   const lines: string[] = []
   let rest = text
   while (clipped(rest, width) !== rest) {
     const most = clipped(rest, width).length - 1
     const space = rest.lastIndexOf(' ', most)
-    // A long path is broken anywhere.
-    const isBetween = space > most / 2
-    const end = isBetween ? space : Math.max(1, most)
+    const end = space > most / 2 ? space : Math.max(1, most)
     lines.push(rest.slice(0, end))
-    rest = rest.slice(isBetween ? end + 1 : end)
+    rest = rest.slice(end).replace(/^ /, '')
   }
   return [...lines, rest]
 }
@@ -277,8 +275,6 @@ type Watched<T> = {
 }
 type Screen = { columns: number; rows: number; paint: Paint; trouble: string | null }
 
-const COLUMNS = 80
-const ROWS = 24
 const CTRL_C = '\x03'
 
 /** Ends when told to: q gives 0; Ctrl-C, from the keyboard or as a signal, 130. A first look that fails throws. */
@@ -308,7 +304,7 @@ async function redraw<T>(cli: Cli, first: T, { everyMs, look, draw, signal }: Wa
   let [view, trouble]: [T, string | null] = [first, null]
   const show = (): void => {
     // A terminal that does not know its size says 0.
-    const [columns, rows] = [out.columns || COLUMNS, out.rows || ROWS]
+    const [columns, rows] = [out.columns || 80, out.rows || 24]
     const lines = draw(view, { columns, rows, paint, trouble }).slice(0, rows)
     // Each line clears the rest of itself, and the last one what is below, so nothing blinks. Terminals that can hold a
     // frame back until it is complete are asked to; others ignore the request.

@@ -42,8 +42,6 @@ export type Health = {
 /** More of them would say nothing new at a glance; `check` names them all. */
 const FINDINGS_SHOWN = 10
 
-const SHOW_TEST = ['tranche', 'status', '--env', 'test']
-
 /** Whether there is anything in test environments. */
 function hasTest({ stock, backlog, sandboxes }: Health): boolean {
   const { active, paused, cancelled } = stock.plans.test
@@ -97,7 +95,7 @@ export const statusJson = (cli: Pick<Cli, 'self'>, health: Health) => {
       plans: stock.plans.test,
       executions_open: backlog.test.open,
       due_backlog: backlog.test.due,
-      show: hasTest(health) ? commandLine(cli.self(), SHOW_TEST) : null,
+      show: hasTest(health) ? commandLine(cli.self(), ['tranche', 'status', '--env', 'test']) : null,
     },
     sandboxes: sandboxes.map(sandboxJson),
     findings: findingsOf(vitals, at).map((finding) => findingJson(cli, finding, 'warning')),
@@ -144,8 +142,7 @@ export async function statusInWords(json: StatusJson): Promise<string> {
 }
 
 function fieldsOf(json: StatusJson): Record<string, string | number> {
-  const { plans, partners, unspent_windows: unspent, orders_24h: orders, sandboxes } = json
-  const { frozen } = json
+  const { frozen, plans, partners, unspent_windows: unspent, orders_24h: orders, sandboxes } = json
   return {
     ...(frozen && { frozen: `since ${frozen.at} by ${frozen.by}: ${frozen.reason}` }),
     'last tick':
@@ -315,9 +312,7 @@ export const sandboxJson = ({ tenant, offsetMs, now }: Sandbox) => ({
   now: formatInstant(now),
 })
 
-type SandboxJson = ReturnType<typeof sandboxJson>
-
-export const sandboxLines = (sandboxes: readonly SandboxJson[]): string[] =>
+export const sandboxLines = (sandboxes: readonly ReturnType<typeof sandboxJson>[]): string[] =>
   sandboxes.map((one) => `${one.partner_slug} ${one.environment} is ${spellSpan(one.offset_ms)} ahead`)
 
 // Spans of time as a status gives them: whole seconds for a script, in words for a person.

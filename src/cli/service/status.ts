@@ -3,7 +3,7 @@
 import { Command, Option } from 'commander'
 import { type Finding, finding } from '../../core/findings.ts'
 import type { Environment } from '../../core/partner.ts'
-import { Problem } from '../../core/problem.ts'
+import { usage } from '../../core/problem.ts'
 import { createStockTaker, type TakeStock } from '../../http/ops/readiness.ts'
 import type { Store } from '../../store/store.ts'
 import type { Cli } from '../context.ts'
@@ -22,7 +22,7 @@ export function statusCommand(cli: Cli): Command {
     )
     .addOption(environmentOption().default('live'))
     .action(({ watch, every, env }: { watch?: boolean; every: number; env: Environment }) => {
-      if (watch && env === 'test') throw new Problem('usage', '--watch shows the live environments only.')
+      if (watch && env === 'test') throw usage('--watch shows the live environments only.')
       if (env === 'test') return lookAtTest(cli)
       return watch ? lookOnAndOn(cli, every) : lookOnce(cli)
     })

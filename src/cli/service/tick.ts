@@ -5,7 +5,7 @@ import { type Frozen, FrozenProblem, frozenFields, frozenProblem } from '../../c
 import { formatPrice, formatUsd, type Price, price } from '../../core/money.ts'
 import { tenantJson } from '../../core/partner.ts'
 import { BY_HAND, isFarOff, MARKET_PRICE_MS } from '../../core/price.ts'
-import { Problem } from '../../core/problem.ts'
+import { usage } from '../../core/problem.ts'
 import { counted } from '../../core/text.ts'
 import { formatInstant } from '../../core/time.ts'
 import { failsafeStart } from '../../core/window.ts'
@@ -43,7 +43,7 @@ export function tickCommand(cli: Cli): Command {
     .action(async (options: TickCommandOptions, command: Command) => {
       // The settings of all jobs may name a feed; a price on the command line overrides it.
       if (options.price !== undefined && command.getOptionValueSource('priceFeed') === 'cli')
-        throw new Problem('usage', "option '--price <usd>' cannot be used with option '--price-feed <spec>'")
+        throw usage("option '--price <usd>' cannot be used with option '--price-feed <spec>'")
       if (options.dryRun) return cli.withStore((store) => rehearse(cli, store, options))
       const ping = createPing(options.ping, (message) => warn(cli, message))
       // The monitor is called once the database is closed and the result is printed, so it holds up nothing.
