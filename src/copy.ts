@@ -177,7 +177,6 @@ async function* watched<T extends { rows: number }>(
 // Verifies a copy: the rows are counted and hashed on both sides, and the reports of closed months are compared byte by
 // byte. Both sides are read again for this.
 
-/** A table that is the same on both sides. */
 type CopiedTable = { name: string; rows: number; sha256: string }
 
 type Sides<T> = { source: T; target: T }
@@ -223,7 +222,6 @@ const differs = (what: string, how: string): Problem =>
 
 const CLOSED_MONTHS = TABLES.filter(({ name }) => name === 'closed_months')
 
-/** The months that were reported as final. */
 async function closedMonths(side: Rows): Promise<string[]> {
   const months: string[] = []
   for (const table of CLOSED_MONTHS)
@@ -252,8 +250,6 @@ async function compareExports({ source, target }: Sides<Store>, months: readonly
       if (here.sha256 !== there.sha256) throw differs(`the ${report} of ${month}`, 'its export differs')
     }
 }
-
-// A ledger with faults is not copied. The rules are checked on the copy, which has the same rows.
 
 /** Throws bad_file when the check finds faults in the copy, and so in the source. */
 async function refuseFaults(store: Store, source: string): Promise<void> {

@@ -40,7 +40,6 @@ const LINE = {
   partner_order_id: 'foreign',
 } as const
 
-/** The columns of each report, in their order. */
 const COLUMNS = {
   summary: {
     partner_slug: 'foreign',

@@ -80,8 +80,6 @@ const defused = (cell: string): string => (/^[=+\-@\t\r]/.test(cell) ? `'${cell}
 
 export const unguarded = (cell: string): string => (/^'[=+\-@\t\r]/.test(cell) ? cell.slice(1) : cell)
 
-// Reading, piece by piece as the text arrives.
-
 /** `line` is where it begins in the file, from 1. */
 export type CsvRecord = { line: number; cells: string[] }
 

@@ -169,8 +169,6 @@ const inCents = (amount: Usd): string => grouped(formatCents(amount))
 export const fillsOf = ({ statement, adjusted }: Invoice): Usd =>
   (statement.activity.volume - adjusted.usd) as Usd
 
-// The lines of an invoice's total, each with its arithmetic, and why its tier applies.
-
 type FeeLine = { item: string; arithmetic: string; amount: Usd }
 
 /** The lines of the total: their amounts add up to it. */
@@ -230,9 +228,6 @@ export function tierReason({ tenant, tier, tierSource, activity }: Statement): s
     : `${volume} reaches no tier, so the lowest applies`
 }
 
-// The effect of a month's adjustments: the orders that each is about, before and after.
-
-/** The scope of a report that looks up earlier adjustments. */
 export type OrdersScope = ExportScope & { store: Pick<ExecutionStore, 'findExecution'> }
 
 export type OrderLine = AdjustmentLine & { changed: AdjustedOrders }
@@ -268,7 +263,6 @@ export const orderLineJson = ({ changed, ...line }: OrderLine) => ({
 
 type Fact = readonly [label: string, value: string]
 
-/** A fact, or none without a value. */
 const fact = (label: string, value: string | false | null | undefined): Fact[] =>
   typeof value === 'string' ? [[label, value]] : []
 

@@ -147,7 +147,6 @@ export const totalsJson = (users: Billed['users']) => sumsJson(totalOf(users))
 
 type UserSums = Omit<Billed['users'][number], 'partnerUserId'>
 
-/** The sums over all users of a month. */
 export function totalOf(users: Billed['users']): UserSums {
   const sum = { trades: 0, volume: 0n, btc: 0n, partnerFees: 0n, fee: 0n }
   for (const user of users) {

@@ -27,7 +27,7 @@ export const GROUPS: readonly { heading: string; commands: readonly string[] }[]
   },
 ]
 
-/** The examples of each command, by its words; the program itself has none. */
+/** The examples of each command, by its words. */
 const EXAMPLES: Record<string, string[]> = {
   '': ['demo', 'status --help'],
   init: [
@@ -164,7 +164,6 @@ const EXAMPLES: Record<string, string[]> = {
   demo: ['demo', 'demo --seed 7'],
 }
 
-/** Exit codes with a meaning of their own. */
 const EXITS: Record<string, string> = {
   '': '0 done, 1 failed, 2 usage, 3 found something or some items failed, 4 not found, 5 conflict, 11 the database is locked, 12 the database is newer than this program, 130 interrupted.',
   init: '0 everything is in place, 1 a step failed: it prints what was done.',
@@ -264,8 +263,6 @@ export function askedHelp(program: Command, argv: readonly string[]): string[] |
   return isAsked ? [...path, '--help', ...unknown] : null
 }
 
-// Probable misspellings: options that do not exist, and variables that set nothing.
-
 /** A missing required option may be there, but misspelt: the parser complains only about the missing one. */
 export function misspelt(program: Command, argv: readonly string[], complaint: string): string {
   if (!/^error: required option/.test(complaint)) return ''
@@ -285,8 +282,6 @@ export function unknownVariables(program: Command, env: NodeJS.ProcessEnv): stri
   })
   return Object.keys(env).filter((name) => name.startsWith('TRANCHE_') && !known.has(name))
 }
-
-// A walk over the command tree.
 
 /** Visits a command and all its subcommands. The path of the given one is empty; `key create` has two words. */
 export function everyCommand(

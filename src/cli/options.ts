@@ -54,7 +54,6 @@ export const amount = word((text) => /^\d{1,10}(\.\d{1,8})?$/.test(text), decima
 /** Dollars or coins as in a partner's own list: rounded like a confirmation. */
 export const partnersAmount = word((text) => /^\d{1,10}(\.\d{1,18})?$/.test(text), decimalOf('18'))
 
-/** A required --reason: one line of text. */
 export const reasonOption = (what: string) => optionalReason(what).makeOptionMandatory()
 
 const oneLine = word(
@@ -96,8 +95,6 @@ export function setting(flags: string, words: string): Option {
 export const environmentOption = () =>
   new Option('--env <environment>', 'the environment').choices(ENVIRONMENTS)
 
-// --db: its default, and the warning about a password on the command line.
-
 export const DATABASE_DEFAULT = 'tranche.db'
 
 export const dbOption = () =>
@@ -125,8 +122,6 @@ export const duration = timeUpTo(SPAN_MAX_DAYS)
 export const interval = timeUpTo(24)
 
 export const intervalOrOff = (text: string): number | 'off' => (text === 'off' ? text : interval(text))
-
-// --price-feed: the source of a pass's price.
 
 const FEEDS = 'none, static:PRICE, an exchange, median, or a JSON ticker (tranche docs engine)'
 export const priceFeedOption = () => setting('--price-feed <spec>', FEEDS).default('none')
@@ -160,8 +155,6 @@ export function refuseEmptyVariables(env: NodeJS.ProcessEnv): void {
   const empty = NO_OPTIONS.find((name) => env[name]?.trim() === '')
   if (empty !== undefined) throw usage(`${empty} must not be empty.`)
 }
-
-// The option of commands that call a service as its partner would: the service's address.
 
 export const serviceOption = () =>
   setting('--url <url>', 'the service')
@@ -233,8 +226,6 @@ export async function webhooksOf(options: WebhookOptions, namesAddresses = false
     throw usage(`--webhook options: ${(error as Error).message}`)
   }
 }
-
-// How long to wait before calling an unreachable service again.
 
 /** The waits of the contract, in seconds; the last one is repeated. */
 export const WAITS_S = [1, 2, 5, 10, 30, 60]

@@ -134,8 +134,6 @@ const WORDS_WIDTH_MIN = 10
 
 const widthOf = (stream: Streams['out']): number => (stream.isTTY && stream.columns) || HELP_COLUMNS
 
-// version: the version of this program, and its Node.
-
 export const versionJson = () => ({ version: VERSION, node: process.versions.node })
 
 function versionCommand(cli: Cli): Command {

@@ -176,7 +176,6 @@ export function besideVersion(
   }
 }
 
-/** Refuses a change that would reach into a month that is over. */
 export function refusePastMonth(fromMonth: string, currentMonth: string): void {
   if (fromMonth >= currentMonth) return
   throw new Problem('month_closed', `${fromMonth} is over; a change can start in ${currentMonth} or later.`)

@@ -47,8 +47,6 @@ export const numberWithoutSeries = (partnerSlug: string, month: string): string 
 export const nextPosition = ({ first }: Series, last: number | null): number =>
   last === null || last < first ? first : last + 1
 
-// What was issued: an invoice of a partner's month, or a credit note that corrects one.
-
 /** An invoice or a credit note as it was issued. It never changes. */
 export type Issued = {
   number: string

@@ -40,7 +40,7 @@ export type KeyFacts = { key: ApiKey; partnerName: string; partnerStatus: Partne
  */
 export type KeyTime = { now: Instant; clock: Instant; isRotated: boolean }
 
-/** 40 random base62 characters and a checksum, which tells a typing error. `random` draws from a CSPRNG. */
+/** 40 random base62 characters and a checksum, which reveals a typing error. `random` draws from a CSPRNG. */
 export function makeKey(environment: Environment, random: (bytes: number) => Uint8Array): string {
   let secret = ''
   while (secret.length < SECRET_LENGTH) {
@@ -94,8 +94,6 @@ function crc32(text: string): number {
   }
   return (crc ^ 0xffffffff) >>> 0
 }
-
-// The end of an API key: rotation, which gives it a successor, and revocation.
 
 /**
  * Replaces a key: the old one ends after the overlap, or earlier if it would have anyway. Its successor has the same

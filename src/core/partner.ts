@@ -70,7 +70,6 @@ export function endMinimum(current: Partner, lastMinimum: string | null, now: In
   return { ...current, lastMinimum, updatedAt: now }
 }
 
-/** Refuses an end of a minimum that would drop it from a month that is over. */
 function refusePastMinimum(lastMonth: string, currentMonth: string): void {
   const least = monthBefore(currentMonth)
   if (lastMonth >= least) return
@@ -78,7 +77,6 @@ function refusePastMinimum(lastMonth: string, currentMonth: string): void {
   throw new Problem('month_closed', `${stays}: the last month with a minimum is ${least} or later.`)
 }
 
-/** Holds a partner's tranches, or releases them. */
 export const setHeld = (current: Partner, held: boolean, now: Instant): Partner => ({
   ...current,
   held,

@@ -150,7 +150,7 @@ const WORDS: Record<string, string> = {
 
 type SystemError = { code?: unknown; syscall?: unknown; message?: unknown }
 
-/** Why something failed. Errors of the system or of TLS are put in plain words, with their code behind. */
+/** Why something failed. Errors of the system or of TLS are put in plain words, followed by their code. */
 export function reasonInWords(error: unknown): string {
   const { code, syscall, message } = error as SystemError
   if (typeof code !== 'string') return String(message ?? error)
@@ -173,8 +173,6 @@ export function systemSentence(error: unknown): string | null {
     ? `${path} cannot be used: ${words}.`
     : `${words[0]?.toUpperCase()}${words.slice(1)}.`
 }
-
-// Assertions: conditions that only a bug can break, checked where money depends on them.
 
 /** Throws if a bug broke a condition, in production too: a wrong ledger is worse than a failed request. */
 export function assert(condition: boolean, message: string): asserts condition {

@@ -107,8 +107,6 @@ export const testOf = (tenant: Tenant): WakeUp => ({ tenant, count: 0, earliest:
 /** A real wake-up always announces executions. */
 export const isTest = ({ count }: Pick<Announcement, 'count'>): boolean => count === 0
 
-// The record of what was sent to a tenant's webhook, and how each attempt ended.
-
 export const DELIVERIES_KEPT = 100
 
 export type Delivered = Attempt &

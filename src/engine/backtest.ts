@@ -254,8 +254,6 @@ function firstBarUnder(value: Float64Array, limit: number, { firstBar, endBar }:
   return bar
 }
 
-// The baselines that every window is compared with.
-
 /** The average price of equal purchases, one a day at the hour of the start, while there are bars. */
 function onceADay(
   history: History,

@@ -324,8 +324,6 @@ export type AdvancedJson = z.output<typeof advancedAnswer>
 export type FiredJson = z.output<typeof firedAnswer>
 export type WipedJson = z.output<typeof wipedAnswer>
 
-// The answers of billing, and the trades behind them.
-
 const averagePrice = dollarSum('Dollars per bitcoin; null without volume.', '64250.84').nullable()
 const month = written({ pattern: MONTH_PATTERN.source, maxLength: 7 }, 'The UTC month.', '2026-01')
 

@@ -43,7 +43,7 @@ export type Admit = (caller: KeyFacts) => void
 /** How often a key that has ended is logged: its sender decides how often it is used. */
 const ENDED_KEY_EVERY_MS = 60_000
 
-/** Admits calls, and logs which key has ended: its partner will ask. Strangers have none that could have ended. */
+/** Admits calls, and logs those with a key that has ended, because its partner will ask about them. */
 export function createAdmission(log: Log): Admit {
   const lines = new Map<string, { at: Instant; unsaid: number }>()
   return (caller) => {

@@ -103,8 +103,6 @@ function firstAfter(users: readonly { partnerUserId: string }[], id: string): nu
   return low
 }
 
-// Trades over HTTP: a month's confirmations and adjustments, in the order they were recorded.
-
 const tradeCursors: Cursors<LinePlace> = {
   write: ({ recordedAt, executionId, number }) => `${recordedAt} ${executionId} ${number}`,
   read: (text) => {

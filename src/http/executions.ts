@@ -78,8 +78,6 @@ export const getExecutions = route({
   },
 })
 
-// The confirmation of an execution over HTTP: the fields of a report, and its answer.
-
 // The order of the members is the order of errors in an answer, and follows the contract's field table.
 const common = {
   partner_order_id: id().meta(describe('The order on your venue. Deduplicates retries.', 'order-1')),

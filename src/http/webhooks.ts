@@ -74,8 +74,6 @@ export const deleteWebhook = route({
   }),
 })
 
-// The record of what was sent, and a test, sent at once: the wake-up of `tranche webhook test`.
-
 export const getDeliveries = route({
   method: 'GET',
   path: '/partner/v1/webhooks/deliveries',

@@ -131,8 +131,6 @@ function refuseStale(quote: Quote, ageMs: number, now: Instant): void {
   }
 }
 
-// The public tickers of four exchanges: their addresses, and how their answers are read.
-
 export type Exchange = 'coinbase' | 'kraken' | 'bitstamp' | 'gemini'
 
 type Ticker = { origin: string; path: string; read: (answer: unknown) => Quote }

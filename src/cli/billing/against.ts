@@ -148,8 +148,6 @@ async function* pagesOf(
     note(cli, `Only the first ${counted(LOOKED_UP_MAX, 'order')} were looked up in other months.`)
 }
 
-// The text of a finding.
-
 const usdOf = (amount: bigint): string => formatUsd(amount as Usd)
 const btcOf = (amount: bigint): string => formatBtc(amount as Btc)
 
@@ -223,8 +221,6 @@ const COLUMNS: Column<FindingJson>[] = [
   },
 ]
 
-// The summary of all findings.
-
 const sumsJson = ({ orders, usd, btc }: OrderSums) => ({
   orders,
   usd_amount: usdOf(usd),
@@ -274,8 +270,6 @@ function summary(shown: Shown): string {
     `${kinds.join('; ')}. Ours less theirs: ${amounts({ usd: ours.usd - theirs.usd, btc: ours.btc - theirs.btc })}.`,
   ].join('\n')
 }
-
-// Where an order is that one side lacks.
 
 type Question = { found: FoundOrder; tenant: Tenant; months: readonly string[] }
 

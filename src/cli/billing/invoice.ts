@@ -352,8 +352,6 @@ async function loweredSince(store: Store, number: string): Promise<string[]> {
   )
 }
 
-// billing issued: an index of invoices and credit notes, by the date of issue.
-
 export async function listIssued(cli: Cli, store: Store, { months, filter }: Months): Promise<void> {
   const rows: ReturnType<typeof issuedJson>[] = []
   const forgotten: Unissued[] = []
@@ -374,7 +372,6 @@ export async function listIssued(cli: Cli, store: Store, { months, filter }: Mon
 }
 
 const EVER = { slug: null, from: 0 as Instant, before: Number.MAX_SAFE_INTEGER as Instant }
-/** Naming more of them would add nothing. */
 const FORGOTTEN_NAMED = 10
 
 type Unissued = { slug: string; month: string; fee: Usd }

@@ -9,10 +9,8 @@ import type { Cli } from '../context.ts'
 import { month, year } from '../options.ts'
 import { warn } from '../terminal.ts'
 
-/** The months of a report in their order, and the tenants in it. */
 export type Months = { months: readonly string[]; filter: TenantFilter }
 
-/** Ten years: the most months that one report covers. */
 const RANGE_MONTHS_MAX = 120
 
 export type MonthOptions = { month?: string; from?: string; to?: string; year?: string; yearToDate?: boolean }
@@ -38,7 +36,6 @@ export function addMonthOptions(command: Command, otherwise?: string): Command {
     .option('--year-to-date', 'all months from January on, in the year of --to')
 }
 
-/** Whether the command line names months. */
 export const namesMonths = ({ month, from, to, year, yearToDate }: MonthOptions): boolean =>
   [month, from, to, year, yearToDate].some((given) => given !== undefined)
 
@@ -84,7 +81,6 @@ export async function timeFor(store: Store, { slug, environment }: TenantFilter)
   return sandbox?.now ?? (await store.readClock()).now
 }
 
-/** Naming more of them would add nothing. */
 const SANDBOXES_NAMED = 5
 
 /** Warns of sandboxes that are ahead: a report of all test environments goes by the real time, and lacks the rest. */

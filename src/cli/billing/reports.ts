@@ -33,8 +33,6 @@ import {
 import { type Months, timeFor } from './months.ts'
 import type { Settings } from './settings.ts'
 
-// billing show: each partner's month, and the figures behind its fee.
-
 type StatementJson = ReturnType<typeof statementJson>
 /** A row of the table; the last one has only columns that can be added up. */
 type Shown = Row<keyof StatementJson | 'per_user_usd'>
@@ -60,7 +58,6 @@ export async function showMonths(cli: Cli, store: Store, scope: Months): Promise
   print(cli, statements, () => `${titleOf(periods)}\n\n${table}${cutNote(shown)}`)
 }
 
-/** A row for each partner: the sums of its months. */
 export async function showPartners(cli: Cli, store: Store, scope: Months): Promise<void> {
   const periods = await fixPeriods(cli, store, scope)
   const rows = await sumsOfPartners({ store, periods, filter: scope.filter })
@@ -69,7 +66,6 @@ export async function showPartners(cli: Cli, store: Store, scope: Months): Promi
   print(cli, rows, () => `${titleOf(periods)}\n\n${table}${cutNote(rows)}`)
 }
 
-/** The statements of a month, in the order of the partners. */
 export async function statementsOf(
   store: Store,
   period: FixedPeriod,
@@ -331,7 +327,6 @@ export async function exportMonths(
   printWritten(cli, { file: output, rows }, `${counted(rows, what)} in ${output}.`)
 }
 
-/** The text of an export, in the requested format. */
 async function textsOf(
   reading: Reading,
   options: ExportOptions,
@@ -379,8 +374,6 @@ async function countLines({ store, periods, filter }: Reading): Promise<number> 
   for (const period of periods) lines += await store.countTradeLines(period, filter)
   return lines
 }
-
-// The period of a report, and a warning when its month is not final: its figures may still change.
 
 /** The period of a report, and the state of its month. A final month is over, whatever the clock says. */
 export type Covered = FixedPeriod & { stage: Stage }

@@ -100,7 +100,6 @@ export type Settings = {
   /** The number series of an issuer in a month; null without one. */
   numbers: (month: string) => Series | null
   accounts: Accounts
-  /** The problem of a fault in the file. */
   wrong: (what: string) => Problem
 }
 

@@ -60,7 +60,6 @@ async function resume(cli: Cli, store: Store, yes: boolean): Promise<void> {
   print(cli, json, () => visible(`${shown} is not frozen any more; ${due}`))
 }
 
-/** The work that begins at once when a database is resumed. */
 async function whatWaits(store: Store): Promise<{ plans: number; orders: number }> {
   const { countDuePlans } = await import('../../engine/pass.ts')
   const plans = await countDuePlans(store)

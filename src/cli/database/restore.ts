@@ -114,8 +114,6 @@ async function restoreToServer(
   return { database: replaced, log: null, playedIn, additions: [] }
 }
 
-// The result of a restore, and the next steps.
-
 /** --json has all of them. */
 const SHOWN_MAX = 20
 

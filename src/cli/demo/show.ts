@@ -182,7 +182,6 @@ const paragraph = (text: string): string => wrapped(text, 79).join('\n')
 /** As the person would type it, and for cron, which has no working directory and a short PATH. */
 type ProgramName = { typed: string; absolute: string }
 
-/** How this process was started. */
 export const started = () => ({
   argv0: process.argv0,
   execPath: process.execPath,

@@ -133,14 +133,12 @@ export async function undoInit(cli: Cli, place: Place, { yes, dryRun }: InitOpti
   print(cli, { steps: taken, left }, () => undoLines(taken, left).join('\n'))
 }
 
-/** Anything that is not named stays where this machine's jobs have it. */
+/** Without --db, the database stays the one that this machine's jobs use. */
 export function placeOf(db: string | null): Place {
   const place = placeFor(db)
   const known = db === null ? readSetting(place, 'TRANCHE_DB') : undefined
   return known !== undefined && isServer(known) ? placeFor(known) : place
 }
-
-// The questions.
 
 /** The options with the answers. Throws Interrupted when Ctrl-C is pressed. */
 export async function askForRest(cli: Cli, place: Place, given: InitOptions): Promise<InitOptions> {
@@ -224,8 +222,6 @@ export function feedWords({ feed, price_usd, complaints }: Trial): string {
     return `The feed ${feed} gave no price (${complaints.join('; ')}).\nEvery tick asks it again. Until it answers:\n${CLOCK}`
   return `The feed ${feed} says ${price_usd} USD. The first tranche of a plan fires at the next tick.`
 }
-
-// What init prints: what it did, what comes next and, last of all, the key.
 
 export type Outcome = {
   place: Place
@@ -362,7 +358,6 @@ export function warningsOf({ place, scheduler, answer }: Outcome): string[] {
   ]
 }
 
-/** What --undo took away, and what would remove the rest. */
 export function undoLines(taken: readonly Taken[], left: readonly Left[]): string[] {
   const done = taken.length > 0 ? stepLines(taken) : ['Nothing of init is on this machine.']
   if (left.length === 0) return done

@@ -20,14 +20,13 @@ import { isLinkRefused, openNamed, openUnlinked } from '../../plain-file.ts'
 import { writeFileWhole } from '../../whole-file.ts'
 
 export type Step = {
-  /** What exists once it is done. */
+  /** The thing that exists once the step is done. */
   what: string
   /** Throws when something is in the way that only a person can decide about. */
   isDone: () => boolean
   perform: () => void | Promise<void>
 }
 
-/** What became of a step. */
 export type Taken = { state: 'already' | 'done' | 'would'; what: string }
 
 export type Ids = { uid: number; gid: number }

@@ -9,7 +9,6 @@ import { INSTALLED, isServer, refuseNoAddress } from '../../store/address.ts'
 import { ownFolder, SERVICE, UNITS } from '../installed.ts'
 
 export type Place = {
-  /** The program that the jobs run. */
   program: string
   settings: string
   folder: string
@@ -93,13 +92,13 @@ export type Scheduler = 'systemd' | 'cron' | 'none'
 /** The jobs of root with cron. */
 export const CRON_TABLE = '/etc/cron.d/tranche'
 
-/** What root's jobs are installed for already. */
+/** The schedulers that root's jobs are installed for. */
 export const installedSchedulers = (): readonly Scheduler[] => [
   ...(existsSync(`${UNITS}/tranche.service`) ? (['systemd'] as const) : []),
   ...(existsSync(CRON_TABLE) ? (['cron'] as const) : []),
 ]
 
-/** What runs root's jobs unless something else is asked for: what does already, or else what the machine has. */
+/** The scheduler of root's jobs unless another one is requested: the installed one, else the machine's. */
 export const usualScheduler = (): Scheduler =>
   installedSchedulers().join() === 'cron' ? 'cron' : schedulerOfMachine()
 
@@ -128,7 +127,7 @@ export function schedulerFor({ user }: Place, asked: Scheduler | undefined): Sch
   return scheduler
 }
 
-/** What the machine runs jobs with: systemd if it was booted with it, otherwise cron if that is installed. */
+/** The machine's scheduler: systemd if it was booted with it, otherwise cron if that is installed. */
 export function schedulerOfMachine(): Scheduler {
   if (existsSync('/run/systemd/system')) return 'systemd'
   return hasCron() ? 'cron' : 'none'

@@ -116,7 +116,6 @@ function sender({ webhookHeaderPrefix: headerPrefix, webhookCa }: ListenOptions)
 // New executions of a partner, read from the list and never by polling: listing leases nothing, so the partner's own
 // poller gets every instruction.
 
-/** The used fields of an execution in the list. */
 type Listed = { execution_id: ExecutionId; created_at: string }
 type Page = { as_of: string; executions: Listed[]; next_cursor: string | null }
 const EXECUTION_ID = /^exec_[0-9a-f]{32}$/
@@ -188,11 +187,9 @@ type Options = {
   key: string
   /** 0 to 1: shortens a wait by up to half, so that many listeners do not come back at the same instant. */
   chance: () => number
-  /** Ends work that is under way. */
   signal: AbortSignal
   /** Called with the reason and the seconds until the next try. */
   onTrouble: (text: string) => void
-  /** Called once it works again. */
   onRecovery: () => void
 }
 

@@ -202,8 +202,6 @@ const KEPT_COLUMNS: Column<Omit<LateFillParts, 'failure_reason'>>[] = [
   { title: 'DECISION', of: (row) => row.decision_reason },
 ]
 
-// An execution as JSON, with its trade, its adjustments and its late fills.
-
 const executionJson = (row: ListedExecution) => ({
   execution_id: row.executionId,
   ...tenantJson(row.tenant),

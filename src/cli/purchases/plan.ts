@@ -106,7 +106,6 @@ function ledgerJson(window: Window) {
   }
 }
 
-/** The schedule: what the next purchase waits for. */
 function scheduleJson(schedule: Schedule) {
   const awaited = awaitedPrice(schedule)
   return {

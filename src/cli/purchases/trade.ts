@@ -23,8 +23,6 @@ import {
 import { confirmOnTerminal, note, printFields, warn } from '../terminal.ts'
 import { correctionJson, keyOption, noteSchedule, tradeJson } from './execution.ts'
 
-// trade adjust: an operator's correction of a confirmed purchase.
-
 type AdjustOptions = { usd: string; btc: string; reason: string }
 
 export function tradeCommand(cli: Cli): Command {
@@ -88,8 +86,6 @@ function auditDetail(made: Correction): Record<string, unknown> {
   const { execution_id: _, recorded_at: __, ...detail } = correctionJson(made)
   return detail
 }
-
-// trade record: a purchase without a confirmation, as after the restore of a backup.
 
 type RecordOptions = {
   partner: string

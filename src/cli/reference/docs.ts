@@ -129,8 +129,6 @@ function writeNew(folder: string, { file, text, replace }: New): void {
   }
 }
 
-// openapi: the description of the partner API.
-
 /** Prints the document at /openapi.json of `serve`, for a client generator without a service at hand. */
 export function openapiCommand(cli: Cli): Command {
   return new Command('openapi')

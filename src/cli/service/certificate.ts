@@ -60,8 +60,6 @@ function readCertificate(certFile: string, keyFile: string, textOf: (file: strin
   return { cert, key }
 }
 
-// The facts in a certificate, and the log's line about them.
-
 type Shown = { names: string; serial: string; sha256: string; from: Instant; until: Instant }
 
 /** The first certificate of a chain: it is the one for the names. */
@@ -114,7 +112,6 @@ export type ShownCertificate = {
   keepIn: (store: ResultStore) => void
 }
 
-/** The certificate that serve shows from now on, with a line in the log. */
 export function showCertificate(parts: Parts): ShownCertificate {
   const { log, listener, options, clock, machine, port, onShown } = parts
   const { tlsCert, tlsKey, tlsSelfSigned } = options

@@ -55,7 +55,7 @@ export function checkCommand(cli: Cli): Command {
     })
 }
 
-/** Else the monitor of the ticks hears of findings alone: it counts minutes, and must not take a check for a tick. */
+/** Without a monitor of its own, a daily check reports to that of the ticks, which must not take success for a tick. */
 function monitorOf(cli: Cli, { ping, daily }: CheckOptions): Ping {
   const say = (message: string): void => warn(cli, message)
   const { TRANCHE_PING_URL: ofTicks } = process.env

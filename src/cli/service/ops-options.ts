@@ -59,8 +59,6 @@ export async function opsOf(
   return { ops, metrics }
 }
 
-// The operators' token: its form, and where it is required.
-
 export const opsTokenOption = (): Option =>
   setting(
     '--ops-token-file <file>',

@@ -134,7 +134,6 @@ function unlessEarly(error: unknown): null {
 const after = (ms: number): Promise<null> =>
   new Promise((resolve) => setTimeout(() => resolve(null), ms).unref())
 
-/** The wake-ups of one call. */
 type Waking = {
   send: (passId: number, executionsCreated: number) => Promise<Woken>
   /** If nothing was sent, the call does not count. */
@@ -189,8 +188,6 @@ const entryOf = (
   action: string,
   detail: Record<string, unknown>,
 ): AuditEntry => ({ osUser: `key ${keyId}`, action, subject: partnerSlug, detail })
-
-// Answers shared by the commands and the API.
 
 export const advancedJson = (tenant: Tenant, advanced: Advanced, woken: Woken): AdvancedJson => ({
   ...tenantJson(tenant),

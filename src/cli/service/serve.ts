@@ -143,7 +143,6 @@ function refuseSetting(error: unknown): never {
 
 const orNull = <T>(given: T | 'off'): T | null => (given === 'off' ? null : given)
 
-/** A limit for callers. */
 const limitOption = (flag: string, words: string): Option =>
   setting(`${flag} <number>`, words).argParser(wholeNumber(1, 1_000_000))
 
@@ -254,7 +253,6 @@ async function serve(cli: Cli, options: ServeOptions & Parts): Promise<void> {
   }
 }
 
-/** Counts the sent wake-ups, for the metrics. */
 const countedSend =
   ({ send, metrics }: Parts): SendWakeUp =>
   async (delivery) => {
@@ -301,7 +299,6 @@ async function run(cli: Cli, store: Store, options: Running): Promise<void> {
   log.info({}, 'stopped')
 }
 
-/** How long a stop waits for running calls. */
 const DRAIN_LIMIT_MS = 30_000
 
 const after = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms).unref())

@@ -32,7 +32,6 @@ export type StatusView = Health & {
 
 /** Passes in the bar chart; the screen holds as many. */
 export const PASSES_SHOWN = 60
-/** The most executions a tall screen lists. */
 export const EXECUTIONS_SHOWN = 40
 const BARS = '▁▂▃▄▅▆▇█'
 const WIDTH_MAX = 100
@@ -78,7 +77,6 @@ function title({ at, db }: StatusView, width: number, paint: Paint): string {
   return `${paint('bold', 'tranche')}  ${name.padEnd(room)}  ${when}`
 }
 
-/** What is fine and what needs a look, by colour and by shape. */
 function lights(view: StatusView, json: StatusJson, frame: Frame): string[] {
   const { at, vitals, backlog, recent, walBytes } = view
   const { scheduler, feed, disk } = vitals
@@ -211,7 +209,6 @@ function lateWords(scheduler: Vitals['scheduler'], at: Instant): string {
   return isKnown ? `${spellSpan(usualGapMs)} is usual` : latenessInWords(scheduler, at, usualGapMs)
 }
 
-/** The results of the newest ticks. */
 function tickWords({ passes }: Recent, now: Instant): string {
   const newest = passes.at(-1)
   if (newest === undefined) return 'run tranche tick, or serve --tick-every 60s'
@@ -221,7 +218,6 @@ function tickWords({ passes }: Recent, now: Instant): string {
   return `${done}, took ${spellBriefSpan(finishedAt - at)}`
 }
 
-/** How many tranches each of the last passes fired. */
 function passBars({ passes }: Recent, width: number, paint: Paint): string[] {
   if (passes.length === 0) return []
   const shown = passes.slice(-Math.min(PASSES_SHOWN, width - 13)).map((pass) => pass.executionsCreated)
@@ -266,7 +262,6 @@ type Output = Streams['out'] & { columns?: number; rows?: number }
 
 type Watched<T> = {
   everyMs: number
-  /** Looks once. */
   look: () => Promise<T>
   /** The output for a script, once per interval. */
   line: (view: T) => Promise<string>

@@ -42,7 +42,6 @@ export type Health = {
 /** More of them would say nothing new at a glance; `check` names them all. */
 const FINDINGS_SHOWN = 10
 
-/** Whether there is anything in test environments. */
 function hasTest({ stock, backlog, sandboxes }: Health): boolean {
   const { active, paused, cancelled } = stock.plans.test
   return active + paused + cancelled + backlog.test.open + sandboxes.length > 0
@@ -174,7 +173,6 @@ const resultJson = ({ job, host, at, ok, wellAt, endsAt, message }: JobResult) =
   message,
 })
 
-/** The time of the newest check, and its findings. */
 function checkFields({ at, jobs }: StatusJson): Record<string, string> {
   const check = jobs.find(({ job }) => job === 'check')
   if (!check) return {}
@@ -188,7 +186,6 @@ const heldInWords = ({ by_partner }: StatusJson): string => {
   return held.length === 0 ? '' : `, ${held.length} held (${held.join(', ')})`
 }
 
-/** The facts about test environments, if there are any. */
 function testFields({ test }: StatusJson): Record<string, string> {
   const { plans, executions_open: open, due_backlog: due, show } = test
   if (show === null) return {}

@@ -28,7 +28,7 @@ export function statusCommand(cli: Cli): Command {
     })
 }
 
-/** As one of the findings. */
+/** Status reports a move itself, as a finding. */
 const SAYS_MOVED = { saysMoved: true }
 
 async function lookOnce(cli: Cli): Promise<void> {

@@ -138,12 +138,9 @@ function passInWords(json: ReturnType<typeof passJson>): string {
   )
 }
 
-// The plans that a pass could not decide, by name.
-
 /** How many failed plans are named: what is wrong with a hundred is best found by looking at one. */
 const FAILURES_NAMED_MAX = 10
 
-/** What to say about plans that could not be decided. */
 export async function nameFailures(store: Store, failed: readonly FailedPlan[]): Promise<string[]> {
   const named = failed.slice(0, FAILURES_NAMED_MAX).map(async ({ planId, error }) => {
     const [plan] = await store.listPlans({ slug: null, environment: null }, { after: planId - 1, limit: 1 })
@@ -155,9 +152,7 @@ export async function nameFailures(store: Store, failed: readonly FailedPlan[]):
   return Promise.all(named)
 }
 
-// What a pass did, as tick prints it and serve logs it.
-
-/** What a pass did; one that found another one running, or a frozen database, did nothing, and says so. */
+/** The counts of a pass. One that was skipped, or found the database frozen, says so. */
 export const passJson = ({ report, frozen, woken, now, durationMs }: PassOutcome) => ({
   at: formatInstant(report?.at ?? now),
   price_usd: report?.price ? formatPrice(report.price) : null,
@@ -190,8 +185,6 @@ export const wake = (
     warn: (message) => warn(cli, message),
   })
 
-// What a pass would do: every tranche that would fire, and why.
-
 async function showRehearsal(cli: Cli, rehearsal: Rehearsal): Promise<void> {
   const json = {
     at: formatInstant(rehearsal.at),
@@ -206,7 +199,6 @@ async function showRehearsal(cli: Cli, rehearsal: Rehearsal): Promise<void> {
   print(cli, json, () => head + table)
 }
 
-/** A tranche and everything that led to it. */
 const firedJson = ({ tenant, partnerPlanId, tranche, schedule }: Preview, leadMs: number) => ({
   ...tenantJson(tenant),
   partner_plan_id: partnerPlanId,

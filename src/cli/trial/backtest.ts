@@ -136,8 +136,6 @@ function tooShort(
   )
 }
 
-// The report for a person: the figures, the years, and the conclusions.
-
 const LINE_COLUMNS = 118
 
 async function wordsOf(reports: BacktestReport[]): Promise<string> {

@@ -325,8 +325,6 @@ function flatten(node: unknown): unknown {
   return one.enum ? flat : { ...one, ...rest, type: [one.type, 'null'] }
 }
 
-// The parts of the API description that belong to no route.
-
 const ID_OF_CALL = { type: 'string', pattern: REQUEST_ID.source, maxLength: 128 }
 
 export const INFO = {

@@ -95,8 +95,6 @@ function createWrongTokens(clock: () => Instant, onMany: (() => void) | undefine
   }
 }
 
-// The paths of operations, and how a call to one is answered.
-
 export const PAGE_PATHS = ['/ops', '/ops/export'] as const
 
 export const OPS_PATHS = ['/healthz', '/readyz', '/metrics', ...PAGE_PATHS] as const

@@ -136,8 +136,6 @@ const MISDIRECTED = refusal(
   'Without an ops token this listener answers only to localhost or a loopback address.',
 )
 
-// The listener of operations, and how a call for operations is answered on either listener.
-
 type OpsParts = { ops: Ops; log: Log; uuid: () => string }
 
 export async function sendOps(

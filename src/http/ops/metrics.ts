@@ -192,8 +192,6 @@ function createFollower(counters: Counters) {
   return { begin, follow }
 }
 
-// The gauges that are read anew for each answer: facts from the database, and the findings from them.
-
 /** They have a registry of their own, so that none is shown if they cannot be read. */
 function createGauges() {
   const registry = new Registry()

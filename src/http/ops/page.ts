@@ -202,8 +202,6 @@ const monthRow =
     command(pasted, ['billing', 'show', '--month', row.month, '--partner', row.partner_slug]),
   ]
 
-// Elements of several tables: names, commands, downloads, prices and dollars.
-
 const named = (text: string): Html => html`<span class="name">${text}</span>`
 
 const command = (pasted: Pasted, words: readonly string[]): Html =>
