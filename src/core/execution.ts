@@ -160,9 +160,8 @@ export function cancelByHand(
       `Execution ${execution.executionId} is recorded as ${trade.report.status}: what happened cannot be cancelled.`,
     )
   }
-  if (!isOpen(execution)) {
+  if (!isOpen(execution))
     throw new Problem('execution_cancelled', `Execution ${execution.executionId} is cancelled already.`)
-  }
   const ended = cancel(execution, window, now)
   return { ...ended, execution: { ...ended.execution, cancelReason: reason } }
 }

@@ -44,9 +44,8 @@ export type KeyTime = { now: Instant; clock: Instant; isRotated: boolean }
 export function makeKey(environment: Environment, random: (bytes: number) => Uint8Array): string {
   let secret = ''
   while (secret.length < SECRET_LENGTH) {
-    for (const byte of random(SECRET_LENGTH)) {
+    for (const byte of random(SECRET_LENGTH))
       if (byte <= FAIR_BYTE_MAX && secret.length < SECRET_LENGTH) secret += BASE62[byte % 62]
-    }
   }
   const body = `sse_${environment}_${secret}`
   return body + checksum(body)
@@ -105,9 +104,8 @@ export function rotate(
   overlapMs: number,
   { now, clock, isRotated }: KeyTime,
 ): { key: ApiKey; successor: KeyTerms } {
-  if (!isUsable(key, now)) {
+  if (!isUsable(key, now))
     throw new Problem('key_ended', `Key ${key.keyId} is revoked or expired; issue a new one with key create.`)
-  }
   const { tenant, label, createdAt, expiresAt } = key
   if (isRotated) {
     const create = `tranche key create ${tenant.partnerSlug} --env ${tenant.environment}`

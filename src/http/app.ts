@@ -185,9 +185,8 @@ async function handleCall(
   routes: readonly Route[],
   trail: Trail,
 ): Promise<Outcome> {
-  if (routes.some((candidate) => candidate.ready)) {
+  if (routes.some((candidate) => candidate.ready))
     return done(routeFor(event.req.method, routes).ready?.() ?? '')
-  }
   const { store } = desk
   if (!store)
     throw new Refusal('starting', 'The database is being opened; try again.', { 'retry-after': '1' })

@@ -193,9 +193,8 @@ const PLACES_MAX = 18
 
 /** A positive price from text. Throws on anything else: zero, a sign, an exponent, "NaN". */
 export function positive(value: unknown, name = 'price'): Price {
-  if (typeof value !== 'string' || !NUMBER.test(value)) {
+  if (typeof value !== 'string' || !NUMBER.test(value))
     throw new Error(`its ${name} is ${JSON.stringify(value)}`)
-  }
   const point = value.indexOf('.')
   const exact = price(point < 0 ? value : value.slice(0, point + 1 + PLACES_MAX))
   if (exact === 0n) throw new Error(`its ${name} is zero`)
@@ -216,17 +215,15 @@ function middle(ticker: { bid: unknown; ask: unknown; last: unknown }): Price {
 /** The price that a JSON pointer (RFC 6901) leads to. */
 function quoteAt(document: unknown, pointer: string): Price {
   let value = document
-  for (const part of pointer.split('/').slice(1)) {
+  for (const part of pointer.split('/').slice(1))
     value = member(value, part.replaceAll('~1', '/').replaceAll('~0', '~'))
-  }
   return positive(value)
 }
 
 /** A member of an object or an array, by name or number. Throws when there is none. */
 function member(value: unknown, name: string): unknown {
-  if (value === null || typeof value !== 'object' || !Object.hasOwn(value, name)) {
+  if (value === null || typeof value !== 'object' || !Object.hasOwn(value, name))
     throw new Error(`its answer has no ${JSON.stringify(name)}`)
-  }
   return (value as Record<string, unknown>)[name]
 }
 
