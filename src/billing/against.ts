@@ -347,8 +347,8 @@ function isWrittenAs(written: string, digits: string): boolean {
       Number(written).toPrecision(DIGITS_KEPT) === Number(digits).toPrecision(DIGITS_KEPT) &&
       digits.length > DIGITS_KEPT
     )
-  const kept = Math.min(DIGITS_KEPT, whole.length + rest.length)
-  return Number(`${whole}.${rest}e${exponent}`).toPrecision(kept) === Number(digits).toPrecision(kept)
+  const places = Math.min(DIGITS_KEPT, whole.length + rest.length)
+  return Number(`${whole}.${rest}e${exponent}`).toPrecision(places) === Number(digits).toPrecision(places)
 }
 
 /** Each order with its index in the columns, the sums of both sides, and the finding. */

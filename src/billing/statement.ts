@@ -190,24 +190,24 @@ export type Listings = {
 
 /** `key` names the tenant, the month, and the end of the period. */
 export function createListings(): Listings {
-  const kept = new Map<string, { listing: Listing; timer: NodeJS.Timeout }>()
+  const listings = new Map<string, { listing: Listing; timer: NodeJS.Timeout }>()
 
   function drop(key: string): void {
-    clearTimeout(kept.get(key)?.timer)
-    kept.delete(key)
+    clearTimeout(listings.get(key)?.timer)
+    listings.delete(key)
   }
 
   function keep(key: string, listing: Listing): void {
     drop(key)
-    const [oldest] = kept.keys()
-    if (oldest !== undefined && kept.size >= LISTINGS_MAX) drop(oldest)
-    kept.set(key, { listing, timer: setTimeout(() => drop(key), IDLE_MS).unref() })
+    const [oldest] = listings.keys()
+    if (oldest !== undefined && listings.size >= LISTINGS_MAX) drop(oldest)
+    listings.set(key, { listing, timer: setTimeout(() => drop(key), IDLE_MS).unref() })
   }
 
   return {
     keep,
     find(key) {
-      const found = kept.get(key)
+      const found = listings.get(key)
       // A listing that is read becomes the newest again.
       if (found) keep(key, found.listing)
       return found?.listing ?? null
@@ -251,8 +251,8 @@ function tierByTheGuide({ period, activity }: Statement, { tiers, overrides }: S
   const current = new Map<string, Tier>()
   const firstMonth = new Map<string, string>()
   for (const tier of tiers.filter(({ fromMonth }) => fromMonth <= month)) {
-    const known = current.get(tier.name)
-    if (!known || known.fromMonth < tier.fromMonth) current.set(tier.name, tier)
+    const newest = current.get(tier.name)
+    if (!newest || newest.fromMonth < tier.fromMonth) current.set(tier.name, tier)
     const begun = firstMonth.get(tier.name)
     if (begun === undefined || tier.fromMonth < begun) firstMonth.set(tier.name, tier.fromMonth)
   }

@@ -204,9 +204,9 @@ const EXITS: Record<string, string> = {
 /** Adds the program's commands in the order of the groups, each under its group's heading. */
 export function addInGroups(program: Command, commands: readonly Command[]): void {
   const grouped = GROUPS.flatMap(({ heading, commands: names }) => {
-    const own = commands.filter((command) => names.includes(command.name()))
-    own.sort((a, b) => names.indexOf(a.name()) - names.indexOf(b.name()))
-    return own.map((command) => command.helpGroup(heading))
+    const members = commands.filter((command) => names.includes(command.name()))
+    members.sort((a, b) => names.indexOf(a.name()) - names.indexOf(b.name()))
+    return members.map((command) => command.helpGroup(heading))
   })
   for (const command of new Set([...grouped, ...commands])) program.addCommand(command)
   // The parser's own commands, and any without a group.

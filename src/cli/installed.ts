@@ -94,10 +94,10 @@ export const installedSettings = (env: NodeJS.ProcessEnv): Record<string, string
 /** Nobody can call 0.0.0.0 or ::, so loopback stands for them. */
 export function serviceUrl(settingOf: (name: string) => string | undefined): string {
   const host = settingOf('TRANCHE_HOST') ?? '127.0.0.1'
-  const asked = { '0.0.0.0': '127.0.0.1', '::': '::1' }[host] ?? host
+  const target = { '0.0.0.0': '127.0.0.1', '::': '::1' }[host] ?? host
   const scheme = settingOf('TRANCHE_TLS_CERT') === undefined ? 'http' : 'https'
   const port = settingOf('TRANCHE_PORT') ?? '8080'
-  return `${scheme}://${asked.includes(':') ? `[${asked}]` : asked}:${port}`
+  return `${scheme}://${target.includes(':') ? `[${target}]` : target}:${port}`
 }
 
 const inFull = (db: string): string => (isServer(db) ? db : resolve(db))

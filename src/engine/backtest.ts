@@ -125,9 +125,9 @@ type Slots = { bars: Uint32Array; offsetOf: (point: number, slot: number) => num
 function slotsOf(history: History, { grid, frequency, layout }: Bought, live: boolean): Slots {
   const { slots, unitsPerSlot } = layout
   const { hasSlots, nth, width, bar } = grid
-  const known = hasSlots ? bar.length : Math.ceil(bar.length / nth) * slots
-  const bars = new Uint32Array(known * unitsPerSlot)
-  const isPlayed = new Uint8Array(known)
+  const places = hasSlots ? bar.length : Math.ceil(bar.length / nth) * slots
+  const bars = new Uint32Array(places * unitsPerSlot)
+  const isPlayed = new Uint8Array(places)
   const offsetOf = (point: number, slot: number): number => {
     const place = hasSlots ? point + (slot * width) / slots : (point / nth) * slots + slot
     const offset = place * unitsPerSlot
@@ -359,9 +359,9 @@ function historyOf({ at, price }: Prices): History {
   const sigmas = new Float64Array(at.length)
   let volatility = FIRST_VOLATILITY
   for (let bar = 0; bar < at.length; bar++) {
-    const known = price[bar] as Price
-    volatility = observe(volatility, known, at[bar] as Instant)
-    value[bar] = priceAsNumber(known)
+    const observed = price[bar] as Price
+    volatility = observe(volatility, observed, at[bar] as Instant)
+    value[bar] = priceAsNumber(observed)
     sigmas[bar] = sigma(volatility)
   }
   const gapMs = usualGap(at)

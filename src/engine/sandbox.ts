@@ -31,7 +31,7 @@ type AdvanceOptions = {
   /** May throw to end the advance. */
   onProgress: (share: number) => void
   /** Called with the result so far when the advance ends early, so that its wake-ups are still sent. */
-  onEnd?: (made: PassCounts & { wakeUpId: number }) => Promise<unknown>
+  onEnd?: (counts: PassCounts & { wakeUpId: number }) => Promise<unknown>
 }
 
 export type Advanced = PassCounts & {
@@ -106,9 +106,9 @@ type Visit = { due: readonly number[]; byMs: number; decide: PlanDecisions }
 
 /** The price stays the same while the sandbox's time runs, and stays as fresh as at the start. */
 async function knownAt(store: Store, price: Price | null): Promise<Known> {
-  const known = await store.peekPass()
-  const chosen = price ?? known.price?.price ?? null
-  return { ...known, price: chosen && { price: chosen, at: known.at } }
+  const stored = await store.peekPass()
+  const chosen = price ?? stored.price?.price ?? null
+  return { ...stored, price: chosen && { price: chosen, at: stored.at } }
 }
 
 const dueAt = ({ store, tenant, from, pass, leadMs }: Walk, reached: number): Promise<number[]> =>
@@ -153,9 +153,9 @@ export async function fireInSandbox(
 ): Promise<{ fired: Fired; wakeUpId: number }> {
   const pass = await knownAt(store, price)
   const leadMs = failsafeLead([])
-  const known = { price: pass.price?.price ?? null, sigma: sigma(pass.volatility), leadMs }
+  const market = { price: pass.price?.price ?? null, sigma: sigma(pass.volatility), leadMs }
   const decide: PlanDecisions['decide'] = (schedule, now) => {
-    const decision = fireNext(schedule, { ...known, now })
+    const decision = fireNext(schedule, { ...market, now })
     if (decision) return decision
     throw new Problem(
       'sandbox_refused',

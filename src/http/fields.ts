@@ -73,9 +73,9 @@ export const bool = () =>
 
 export const oneOf = <const T extends string>(values: readonly T[]) =>
   field({ type: 'string', enum: [...values] }, (input) => {
-    const known = values.find((value) => value === input)
+    const found = values.find((value) => value === input)
     return (
-      known ??
+      found ??
       new FieldError('literal_error', `Input should be ${EITHER.format(values.map((value) => `'${value}'`))}`)
     )
   })

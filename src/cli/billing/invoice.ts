@@ -98,9 +98,9 @@ async function writeNumbered(
 async function writeAll(
   cli: Cli,
   store: Store,
-  asked: InvoiceOptions & { month: string; outputDir: string },
+  options: InvoiceOptions & { month: string; outputDir: string },
 ): Promise<void> {
-  const { partner, month, outputDir, format, settings } = asked
+  const { partner, month, outputDir, format, settings } = options
   const filter = { slug: partner ?? null, environment: 'live' } as const
   if (partner !== undefined) await refuseUnknown(store, partner, month)
   const period = await fixPeriodFor(cli, store, { month, filter })
@@ -113,7 +113,7 @@ async function writeAll(
   tellAbout(cli, period, { drawn, settings })
   const pages = drawn.map((one) => ({
     one,
-    target: { ...asked, output: join(outputDir, `${one.tenant.partnerSlug}-${month}.${format}`) },
+    target: { ...options, output: join(outputDir, `${one.tenant.partnerSlug}-${month}.${format}`) },
   }))
   if (pages.length > 0) mkdirSync(outputDir, { recursive: true })
   for (const { target } of pages) await refuseTarget(cli, target)

@@ -62,16 +62,16 @@ const isJob = ({ keep }: Options): boolean => keep !== undefined
 
 /** A backup without --keep counts as the job's newest where it is in the job's folder: a finding had asked for it. */
 async function rememberMade(cli: Cli, file: string, options: Options): Promise<void> {
-  const made = resolve(file)
-  const folder = dirname(made)
+  const path = resolve(file)
+  const folder = dirname(path)
   const host = (await cli.database()).asFile ? null : hostname()
   const isOfJob = async (store: ResultStore) =>
     isJob(options) ||
-    (OWN_NAME.test(basename(made)) && (await store.findResult('backup', ''))?.backups?.folder === folder)
+    (OWN_NAME.test(basename(path)) && (await store.findResult('backup', ''))?.backups?.folder === folder)
   await remember(cli, isOfJob, {
     ok: true,
-    message: host === null ? made : `${made} on ${host}`,
-    backups: { folder, newest: { file: made, host } },
+    message: host === null ? path : `${path} on ${host}`,
+    backups: { folder, newest: { file: path, host } },
   })
 }
 

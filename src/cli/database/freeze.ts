@@ -19,10 +19,10 @@ export function freezeCommand(cli: Cli): Command {
 async function freeze(cli: Cli, store: Store, reason: string): Promise<void> {
   const { shown } = await cli.database()
   // A moved database takes no write, and is frozen already.
-  const known = await store.readFrozen()
+  const stored = await store.readFrozen()
   const audit = auditEntry(cli, 'database.freeze', shown, { kind: 'operator', reason })
-  const { frozen, isNew } = known
-    ? { frozen: known, isNew: false }
+  const { frozen, isNew } = stored
+    ? { frozen: stored, isNew: false }
     : await store.freeze({ by: cli.machine.osUser(), reason }, audit)
   print(cli, { file: shown, frozen: frozenFields(frozen), was_frozen: !isNew }, () =>
     visible(

@@ -165,10 +165,10 @@ function showRestored(cli: Cli, database: Database, old: Replaced, { sinceCopy, 
 }
 
 /** Invoices are with their readers: a copy that lacks them would assign their numbers again. */
-function issuedInWords(issued: readonly UnknownInvoice[], kept: ReadonlySet<string>): string[] {
+function issuedInWords(issued: readonly UnknownInvoice[], held: ReadonlySet<string>): string[] {
   const words = (one: UnknownInvoice): string => `${one.number} ${one.partnerSlug} ${one.month}`
-  const has = issued.filter(({ number }) => kept.has(number))
-  const lacks = issued.filter(({ number }) => !kept.has(number))
+  const has = issued.filter(({ number }) => held.has(number))
+  const lacks = issued.filter(({ number }) => !held.has(number))
   return [
     ...titled('Issued since the copy, and kept in it:', has, words),
     ...titled('Issued since the copy, and NOT in it: do not issue before you know why:', lacks, words),

@@ -136,8 +136,8 @@ export async function undoInit(cli: Cli, place: Place, { yes, dryRun }: InitOpti
 /** Without --db, the database stays the one that this machine's jobs use. */
 export function placeOf(db: string | null): Place {
   const place = placeFor(db)
-  const known = db === null ? readSetting(place, 'TRANCHE_DB') : undefined
-  return known !== undefined && isServer(known) ? placeFor(known) : place
+  const configured = db === null ? readSetting(place, 'TRANCHE_DB') : undefined
+  return configured !== undefined && isServer(configured) ? placeFor(configured) : place
 }
 
 /** The options with the answers. Throws Interrupted when Ctrl-C is pressed. */

@@ -69,12 +69,12 @@ export function fileStep(
   const lineOf = (content: string) => `${hash('sha256', content)}  ${file}`
   const listed = () => (readOwn(written) ?? '').split('\n').filter((line) => line !== '')
   const isOwn = seen !== null && listed().includes(lineOf(seen))
-  const kept = seen !== null && seen !== text && !isOwn ? nameForKept(file, seen) : null
+  const backup = seen !== null && seen !== text && !isOwn ? nameForKept(file, seen) : null
   return {
-    what: kept === null ? file : `${file}; the old one is kept as ${kept}`,
+    what: backup === null ? file : `${file}; the old one is kept as ${backup}`,
     isDone: () => seen === text && isOwn && hasAccess(lstatSync(file), access),
     async perform() {
-      if (seen !== null && kept !== null) await writeFileWhole(kept, [seen], { replace: true })
+      if (seen !== null && backup !== null) await writeFileWhole(backup, [seen], { replace: true })
       if (seen !== text) await writeFileWhole(file, [text], { replace: true })
       giveAccess(file, access)
       const others = listed().filter((line) => !line.endsWith(`  ${file}`))

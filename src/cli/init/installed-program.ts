@@ -80,8 +80,8 @@ export function askService(place: Place): Answer {
     ...asJobs(place),
     encoding: 'utf8',
   })
-  const asked = stdout ? (JSON.parse(stdout) as Answer) : { ok: false, answer: 'tranche health failed' }
-  return { ...asked, url }
+  const answer = stdout ? (JSON.parse(stdout) as Answer) : { ok: false, answer: 'tranche health failed' }
+  return { ...answer, url }
 }
 
 /** The value of a setting; undefined for one that is not set. Throws bad_file as `readOwn` does. */

@@ -38,8 +38,8 @@ export const SYSTEM: Place = {
 export function placeFor(db: string | null): Place {
   if (db !== null) refuseNoAddress(db)
   if (process.getuid?.() === 0) return systemPlace(db)
-  const own = join(ownFolder(process.env), 'tranche.db')
-  const file = resolve(db === null || isServer(db) ? own : db)
+  const ownFile = join(ownFolder(process.env), 'tranche.db')
+  const file = resolve(db === null || isServer(db) ? ownFile : db)
   const folder = dirname(file)
   const place = {
     program: ownProgram(),
@@ -106,9 +106,9 @@ export const usualScheduler = (): Scheduler =>
  * What runs the jobs of a place. Throws usage where systemd was asked for and cannot be had, and where the jobs are
  * installed for the other one: two serves would want one port, and two backups a night halve what is kept of them.
  */
-export function schedulerFor({ user }: Place, asked: Scheduler | undefined): Scheduler {
+export function schedulerFor({ user }: Place, requested: Scheduler | undefined): Scheduler {
   const ofMachine = schedulerOfMachine()
-  const scheduler = asked ?? (user === null ? 'none' : usualScheduler())
+  const scheduler = requested ?? (user === null ? 'none' : usualScheduler())
   if (scheduler === 'systemd' && user === null)
     throw usage('Only root installs units; --scheduler cron uses a crontab of your own.')
   if (scheduler === 'systemd' && ofMachine !== 'systemd')

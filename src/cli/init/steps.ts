@@ -79,12 +79,12 @@ const userStep = (user: string): Step => ({
 
 function folderSteps(place: Place): Step[] {
   if (place.user === null) return [ownFolderStep(place.folder), ownFolderStep(place.backups)]
-  const own = { mode: 0o700, owner: () => idsOf(place) }
+  const rights = { mode: 0o700, owner: () => idsOf(place) }
   return [
     folderStep(dirname(place.settings), { mode: 0o750, owner: () => readableBy(place) }),
-    folderStep(place.folder, own),
-    folderStep(place.backups, own),
-    folderStep(place.cache, own),
+    folderStep(place.folder, rights),
+    folderStep(place.backups, rights),
+    folderStep(place.cache, rights),
   ]
 }
 
@@ -462,8 +462,8 @@ export function leftBehind(place: Place): Left[] {
     ]
     return existsSync(folder) ? [{ what: `the settings, ${data}`, remedy: `rm -r ${files.join(' ')}` }] : []
   }
-  const kept = globSync([`${UNITS}/tranche*.before-init*`, `${CRON_TABLE}.before-init*`])
-  const left = kept.map((file) => ({ what: `${file}, which was there before`, remedy: `rm ${file}` }))
+  const replaced = globSync([`${UNITS}/tranche*.before-init*`, `${CRON_TABLE}.before-init*`])
+  const left = replaced.map((file) => ({ what: `${file}, which was there before`, remedy: `rm ${file}` }))
   for (const { path, what } of MADE_BY_HAND)
     if (existsSync(path)) left.push({ what: `${path}, ${what}`, remedy: `rm -r ${path}` })
   const config = dirname(settings)

@@ -26,10 +26,10 @@ export function keyCommand(cli: Cli): Command {
       cli.withStore(async (store) => {
         const tenant = await tenantNamed(store, slug, options.env)
         const label = keyLabel(options.label)
-        const made = issueKey({ tenant, label, lifetimeMs: options.expiresIn ?? null }, cli.machine)
+        const issued = issueKey({ tenant, label, lifetimeMs: options.expiresIn ?? null }, cli.machine)
         const detail = { partner_slug: slug, environment: options.env, label }
-        const audit = auditEntry(cli, 'key.create', made.record.keyId, detail)
-        showOnce(cli, await store.addKey(made.record, audit), made.secret)
+        const audit = auditEntry(cli, 'key.create', issued.record.keyId, detail)
+        showOnce(cli, await store.addKey(issued.record, audit), issued.secret)
       }),
     )
 

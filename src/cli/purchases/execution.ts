@@ -377,11 +377,11 @@ function addLateFillCommands(cli: Cli, execution: Command): void {
         if (tenant) return acceptOfUnknown(cli, store, tenant, { ...ids, plan, key: key ?? null })
         if (plan !== undefined || key !== undefined)
           throw usage('--plan and --idempotency-key are for an execution that the ledger does not know.')
-        const made = await store.acceptLateFill(ids, acceptLate, (_, { reportId }) =>
+        const acceptance = await store.acceptLateFill(ids, acceptLate, (_, { reportId }) =>
           auditEntry(cli, 'execution.accept-late', executionId, { report_id: reportId, reason }),
         )
-        printFields(cli, acceptanceJson(executionId, made))
-        if (made.waiting.length > 0) note(cli, stillWaiting(cli, executionId, made.waiting))
+        printFields(cli, acceptanceJson(executionId, acceptance))
+        if (acceptance.waiting.length > 0) note(cli, stillWaiting(cli, executionId, acceptance.waiting))
       })
     })
 
@@ -496,7 +496,7 @@ async function acceptOfUnknown(
     throw usage(
       `The ledger does not know execution ${executionId}: name its plan with --plan, as ${tenant.partnerSlug} has it.`,
     )
-  const made = await store.acceptUnknownFill(
+  const booking = await store.acceptUnknownFill(
     tenant,
     { ...ids, partnerPlanId: plan },
     (facts, late, now) => acceptUnknown(facts, { ...late, key }, now),
@@ -508,8 +508,8 @@ async function acceptOfUnknown(
         reason,
       }),
   )
-  printFields(cli, { execution_id: executionId, partner_plan_id: plan, ...tradeJson(made.trade) })
-  noteSchedule(cli, made, key)
+  printFields(cli, { execution_id: executionId, partner_plan_id: plan, ...tradeJson(booking.trade) })
+  noteSchedule(cli, booking, key)
 }
 
 type Dismissal = { partner?: string; env?: Environment; report?: number; all?: boolean; reason: string }
@@ -527,10 +527,10 @@ function stillWaiting(cli: Cli, executionId: string, waiting: readonly number[])
   return `${which} (report ${waiting.join(', ')}): accept what was bought besides; end what was not with ${commandLine(cli.self(), argv)}`
 }
 
-const acceptanceJson = (executionId: string, made: Acceptance) =>
-  made.kind === 'adjusted'
-    ? { ...correctionJson(made), ...adjustmentFillJson(made.adjustment) }
-    : { execution_id: executionId, ...tradeJson(made.trade) }
+const acceptanceJson = (executionId: string, acceptance: Acceptance) =>
+  acceptance.kind === 'adjusted'
+    ? { ...correctionJson(acceptance), ...adjustmentFillJson(acceptance.adjustment) }
+    : { execution_id: executionId, ...tradeJson(acceptance.trade) }
 
 const LATE_FILL_COLUMNS: Column<ReturnType<typeof lateFillJson>>[] = [
   { title: 'REPORT', of: (row) => row.report_id, right: true },

@@ -43,16 +43,16 @@ export function tradeCommand(cli: Cli): Command {
         `Set ${executionId} to ${formatUsd(right.usd)} USD for ${formatBtc(right.btc)} BTC? It will be billed.`,
       )
       await cli.withStore(async (store) => {
-        const made = await store.adjustTrade(
+        const correction = await store.adjustTrade(
           executionId,
           (facts, now) => adjust(facts, right, now),
           (done) => auditEntry(cli, 'trade.adjust', executionId, auditDetail(done)),
         )
-        if (made.odd !== null) warn(cli, doubtful(made.after, made.odd))
-        printFields(cli, correctionJson(made))
+        if (correction.odd !== null) warn(cli, doubtful(correction.after, correction.odd))
+        printFields(cli, correctionJson(correction))
         const record = await store.findExecution(executionId)
         if (record?.trade && record.execution.tenant.environment === 'live')
-          noteMonth(cli, made, record.trade)
+          noteMonth(cli, correction, record.trade)
       })
     })
 
@@ -82,8 +82,8 @@ const DOUBTS = {
 }
 
 /** Without the fields that the audit entry has itself. */
-function auditDetail(made: Correction): Record<string, unknown> {
-  const { execution_id: _, recorded_at: __, ...detail } = correctionJson(made)
+function auditDetail(correction: Correction): Record<string, unknown> {
+  const { execution_id: _, recorded_at: __, ...detail } = correctionJson(correction)
   return detail
 }
 
@@ -138,7 +138,7 @@ async function record(cli: Cli, options: RecordOptions): Promise<void> {
     await confirmOnTerminal(cli, `Record order ${order} of ${partner} ${env}, ${amounts}? It will be billed.`)
   await cli.withStore(async (store) => {
     const tenant = await tenantNamed(store, partner, env)
-    const made = await store.recordPurchase(
+    const booking = await store.recordPurchase(
       tenant,
       { partnerPlanId: plan, fill },
       {
@@ -153,10 +153,10 @@ async function record(cli: Cli, options: RecordOptions): Promise<void> {
           reason,
         }),
     )
-    printFields(cli, recordJson(made, { partner, env }))
-    if (made.kind === 'booked') for (const doubt of doubtsOf(made)) warn(cli, doubt)
-    if (made.kind === 'booked') noteSchedule(cli, made, key)
-    if (made.kind === 'known') note(cli, 'It is on record already: nothing was changed.')
+    printFields(cli, recordJson(booking, { partner, env }))
+    if (booking.kind === 'booked') for (const doubt of doubtsOf(booking)) warn(cli, doubt)
+    if (booking.kind === 'booked') noteSchedule(cli, booking, key)
+    if (booking.kind === 'known') note(cli, 'It is on record already: nothing was changed.')
   })
 }
 
@@ -192,11 +192,11 @@ const bookedDetail = ({ execution, trade, window }: Booking & { kind: 'booked' }
   }
 }
 
-const recordJson = (made: Booking, { partner, env }: { partner: string; env: Environment }) => ({
-  execution_id: made.execution.executionId,
+const recordJson = (booking: Booking, { partner, env }: { partner: string; env: Environment }) => ({
+  execution_id: booking.execution.executionId,
   partner_slug: partner,
   environment: env,
-  partner_plan_id: made.execution.partnerPlanId,
-  ...tradeJson(made.trade),
-  already_recorded: made.kind === 'known',
+  partner_plan_id: booking.execution.partnerPlanId,
+  ...tradeJson(booking.trade),
+  already_recorded: booking.kind === 'known',
 })

@@ -51,20 +51,20 @@ export async function ask(
     rejectUnauthorized: !isLoopback(url.hostname),
   }
   return new Promise((resolve) => {
-    const asked = request(url, options, (response) => {
+    const call = request(url, options, (response) => {
       const status = response.statusCode ?? 0
       resolve({ ok: isWell(status), text: `HTTP ${status}` })
       // The rest of the answer is not needed, and waiting for its end could take forever.
-      asked.destroy()
+      call.destroy()
     })
-    asked.on('error', (error: NodeJS.ErrnoException) => {
+    call.on('error', (error: NodeJS.ErrnoException) => {
       const late = options.signal.aborted
       resolve({
         ok: false,
         text: late ? `no answer within ${ANSWER_WAIT_MS / 1000} s` : reasonInWords(error),
       })
     })
-    asked.end()
+    call.end()
   })
 }
 

@@ -104,13 +104,12 @@ export function createSandboxDesk(options: DeskOptions): OpenDesk {
       const detail = { partner_plan_id: partnerPlanId, price_usd: price && formatPrice(price) }
       const audit = entryOf(caller, 'sandbox.fire', detail)
       const waking = await startWaking(caller)
-      const made = await fireInSandbox(partnerPlanId, { store, machine, tenant: caller, price, audit }).catch(
-        (error) => {
-          // As on every other route, the caller's values are not repeated to it.
-          throw error instanceof Problem && error.code === 'plan_not_found' ? notFound('plan') : error
-        },
-      )
-      return firedJson(caller, partnerPlanId, made.fired, await waking.send(made.wakeUpId, 1))
+      const parts = { store, machine, tenant: caller, price, audit }
+      const { fired, wakeUpId } = await fireInSandbox(partnerPlanId, parts).catch((error) => {
+        // As on every other route, the caller's values are not repeated to it.
+        throw error instanceof Problem && error.code === 'plan_not_found' ? notFound('plan') : error
+      })
+      return firedJson(caller, partnerPlanId, fired, await waking.send(wakeUpId, 1))
     },
 
     reset: async (caller) =>

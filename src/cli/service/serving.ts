@@ -77,7 +77,7 @@ export async function openListeners(answering: Answering, options: ListenersOpti
     connectionsPerAddressMax: Math.min(OPS_CONNECTIONS_MAX, connections.connectionsPerAddressMax),
   }
   try {
-    const own = await listenOn(createOpsApp({ ops, log, uuid }), {
+    const operations = await listenOn(createOpsApp({ ops, log, uuid }), {
       ...opsListen,
       tls: null,
       ...common,
@@ -85,9 +85,9 @@ export async function openListeners(answering: Answering, options: ListenersOpti
     })
     return {
       api,
-      ops: own,
-      close: async () => void (await Promise.all([api.close(), own.close()])),
-      end: () => [api, own].map(({ end }) => end()),
+      ops: operations,
+      close: async () => void (await Promise.all([api.close(), operations.close()])),
+      end: () => [api, operations].map(({ end }) => end()),
     }
   } catch (error) {
     await api.close()

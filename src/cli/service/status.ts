@@ -90,8 +90,8 @@ async function serveStopped(cli: Cli): Promise<Finding[]> {
   const url = serviceBooted(cli.globals().db)
   if (url === null) return []
   // Its settings may be what is wrong.
-  const asked = URL.parse('/healthz', url)
-  const { ok, text } = asked ? await ask(asked, isUp) : { ok: false, text: 'no address' }
+  const address = URL.parse('/healthz', url)
+  const { ok, text } = address ? await ask(address, isUp) : { ok: false, text: 'no address' }
   if (ok) return []
   const message = `does not answer at ${url} (${text}), so no partner gets through; \`journalctl --unit tranche\` says why`
   const next = ['systemctl', 'restart', 'tranche.service']

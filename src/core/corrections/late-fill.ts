@@ -107,8 +107,8 @@ function acceptBeside(facts: Recording, late: LateFill, now: Instant): Correctio
   const since = further[0]?.adjustmentId ?? Number.POSITIVE_INFINITY
   if (adjustments.some((one) => one.reportId === null && one.adjustmentId > since))
     throw undecidable(late, 'was adjusted together with others')
-  const own = adjustments.filter((one) => !isFurther(one))
-  const [soFar, fill] = [amountsOf(trade, own), fillOf(late, feeOf(trade, own))]
+  const ofOrder = adjustments.filter((one) => !isFurther(one))
+  const [soFar, fill] = [amountsOf(trade, ofOrder), fillOf(late, feeOf(trade, ofOrder))]
   if (soFar.usd === reported.usd && soFar.btc === reported.btc && !fill.partnerFee) {
     const amounts = `${formatUsd(soFar.usd)} USD for ${formatBtc(soFar.btc)} BTC`
     throw new Problem(

@@ -160,8 +160,8 @@ export function acceptUnknown(
   const taken = orderTaken(facts.holder?.execution.executionId ?? null, report)
   if (taken) throw taken
   refuseImpossible({ usd: report.usdAmount, btc: report.btcAmount })
-  const made = booked(facts, { key, fill: report }, now)
-  return { ...made, trade: { ...made.trade, receivedAt } }
+  const booking = booked(facts, { key, fill: report }, now)
+  return { ...booking, trade: { ...booking.trade, receivedAt } }
 }
 
 function booked(

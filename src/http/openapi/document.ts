@@ -260,15 +260,15 @@ const validationRefusal = z.object({
 })
 
 function schemas(): Json {
-  const made: Json = {}
+  const ofRoutes: Json = {}
   for (const route of ROUTES) {
     const { body, answer } = operationFor(route)
     if (route.body && body !== undefined && body !== 'Confirmation')
-      made[body] = schemaOf(route.body, 'input')
-    made[answer] = schemaOf(route.answer, 'output')
+      ofRoutes[body] = schemaOf(route.body, 'input')
+    ofRoutes[answer] = schemaOf(route.answer, 'output')
   }
   return {
-    ...made,
+    ...ofRoutes,
     ...confirmation(),
     WakeUp: schemaOf(wakeUp, 'output'),
     Refusal: schemaOf(refusal, 'output'),
@@ -295,13 +295,13 @@ function confirmation(): Json {
 
 /** Fields added later must not break a client, so no schema forbids unknown fields. */
 function schemaOf(schema: z.ZodType, io: 'input' | 'output'): Json {
-  const { $schema, ...made } = z.toJSONSchema(schema, {
+  const { $schema, ...described } = z.toJSONSchema(schema, {
     io,
     override: ({ jsonSchema }) => {
       delete jsonSchema.additionalProperties
     },
   })
-  return flatten(made) as Json
+  return flatten(described) as Json
 }
 
 /**
@@ -395,11 +395,11 @@ const HEADERS = {
 }
 
 /** Made once, as bytes, so that callers without a key cannot keep the service busy with it. */
-let made: Uint8Array | undefined
+let bytes: Uint8Array | undefined
 
 function description(): Uint8Array {
-  made ??= Buffer.from(JSON.stringify(describeApi(VERSION)))
-  return made
+  bytes ??= Buffer.from(JSON.stringify(describeApi(VERSION)))
+  return bytes
 }
 
 export const getDescription: Route = {

@@ -389,7 +389,7 @@ function namedPartners(
     const before = weight.get(tenant.partnerSlug) ?? 0
     weight.set(tenant.partnerSlug, Math.max(before, severity === 'page' ? 2 : 1))
   }
-  const of = ({ tenant }: PartnerVitals) => weight.get(tenant.partnerSlug) ?? 0
+  const rank = ({ tenant }: PartnerVitals) => weight.get(tenant.partnerSlug) ?? 0
   const orders = ({ orders: { filled, failed } }: PartnerVitals) => filled + failed
-  return [...partners].sort((a, b) => of(b) - of(a) || orders(b) - orders(a)).slice(0, PARTNERS_NAMED)
+  return partners.toSorted((a, b) => rank(b) - rank(a) || orders(b) - orders(a)).slice(0, PARTNERS_NAMED)
 }

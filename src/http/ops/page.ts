@@ -403,9 +403,9 @@ function createDayCounter(): (store: OpsPageStore, now: Instant) => Promise<Day>
     for (;;) {
       const { sums, last } = await store.sumTradesAfter(place, now, TRADES_PER_READ)
       for (const sum of sums) {
-        const known = day.partners.get(sum.partnerSlug) ?? nothing(sum.partnerSlug)
-        day.partners.set(sum.partnerSlug, known)
-        for (const one of [known, day.total]) {
+        const partner = day.partners.get(sum.partnerSlug) ?? nothing(sum.partnerSlug)
+        day.partners.set(sum.partnerSlug, partner)
+        for (const one of [partner, day.total]) {
           one.filled += sum.filled
           one.failed += sum.failed
           one.usd = (one.usd + sum.usd) as Usd
