@@ -92,8 +92,7 @@ export function setting(flags: string, words: string): Option {
   return option.env(`TRANCHE_${option.name().replaceAll('-', '_').toUpperCase()}`)
 }
 
-export const environmentOption = () =>
-  new Option('--env <environment>', 'the environment').choices(ENVIRONMENTS)
+export const envOption = () => new Option('--env <environment>', 'the environment').choices(ENVIRONMENTS)
 
 export const DATABASE_DEFAULT = 'tranche.db'
 

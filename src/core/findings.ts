@@ -79,8 +79,8 @@ export type DiskVitals = {
 }
 
 /**
- * What a job beside the scheduler came to when it ended last, and when it last went well. A host is named where each
- * has a job of its own. A service counts as a job with the certificate that it shows.
+ * The last result of a job other than the scheduler, and when it last succeeded. A host is named where each host has
+ * its own job. A service counts as a job by the certificate that it shows.
  */
 export type JobResult = {
   job: 'check' | 'backup' | 'certificate'

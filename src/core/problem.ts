@@ -60,7 +60,7 @@ export type SharedProblem =
 
 export type ProblemCode = CallProblem | CommandProblem | SharedProblem
 
-/** A refusal. `message` is what its reader sees; each edge maps the codes that it can meet to a status or an exit code. */
+/** A refusal. `message` is what its reader sees; each edge maps the codes it can meet to a status or an exit code. */
 export class Problem extends Error {
   readonly code: ProblemCode
 

@@ -88,11 +88,7 @@ export const PROFILE_STEPS = 336
 type Bought = Pick<Windows, 'frequency' | 'layout' | 'start' | 'firstBar' | 'endBar'> & { grid: Grid }
 
 /** Buys every window, with live prices or by the clock. Its units count as equal, as they are to the cent. */
-function buyAll(
-  history: History,
-  bought: Bought,
-  live: boolean,
-): { paid: Float64Array; profile: Float64Array } {
+function buyAll(history: History, bought: Bought, live: boolean): Record<'paid' | 'profile', Float64Array> {
   const { frequency, layout, start, grid } = bought
   const { slots, unitsPerSlot } = layout
   const { bars, offsetOf } = slotsOf(history, bought, live)
@@ -317,15 +313,13 @@ export type History = {
   leadMs: number
 }
 
-type Point = { at: Instant; price: Price }
-
 /** Collects prices in any order, without keeping the batches; of several at one instant the first counts. */
-export function gatherHistory(): { add: (points: readonly Point[]) => void; history: () => History } {
+export function gatherHistory() {
   let at = new Float64Array(1_024)
   let price = new BigInt64Array(1_024)
   let length = 0
   return {
-    add(points) {
+    add(points: readonly { at: Instant; price: Price }[]): void {
       for (const point of points) {
         if (length === at.length) {
           at = new Float64Array(at.buffer.transfer(2 * at.byteLength))
@@ -336,7 +330,8 @@ export function gatherHistory(): { add: (points: readonly Point[]) => void; hist
         length += 1
       }
     },
-    history: () => historyOf(inOrder({ at: at.subarray(0, length), price: price.subarray(0, length) })),
+    history: (): History =>
+      historyOf(inOrder({ at: at.subarray(0, length), price: price.subarray(0, length) })),
   }
 }
 
@@ -392,9 +387,8 @@ export function seededRandom(seed: number): () => number {
 // When the windows of a backtest begin: at every moment that the prices of its file can tell apart. A plan begins when
 // its user likes, so no start is more typical than another, and a mean over some starts only is partly chance.
 
-export const WARM_UP_DAYS = 14
 /** The first window starts this long after the first price, when the volatility is known. */
-const WARM_UP_MS = WARM_UP_DAYS * DAY_MS
+export const WARM_UP_DAYS = 14
 
 /**
  * Possible distances between starts, in minutes. All of them divide four hours, and so each slot of the policy, so that
@@ -421,14 +415,12 @@ type Grid = Starts & {
   bar: Uint32Array
 }
 
-type Times = { at: Float64Array; gapMs: number; leadMs: number }
-
 /**
  * The grid of every whole window in a history, with points as close as its prices: from five minutes to four hours. A
  * window without a price in its failsafe, because the history has a hole there, could not spend its budget. It is left
  * out.
  */
-function gridOf({ at, gapMs, leadMs }: Times, wanted: Wanted): Grid {
+function gridOf({ at, gapMs, leadMs }: History, wanted: Wanted): Grid {
   const { windowMs, slots } = wanted
   const stepMs = (STEPS_MINUTES.find((minutes) => minutes * MINUTE_MS >= gapMs) ?? 240) * MINUTE_MS
   const { first, count } = everyStart(at, wanted, stepMs)
@@ -451,7 +443,7 @@ function everyStart(
   { windowMs, since, until }: Wanted,
   stepMs: number,
 ): { first: Instant; count: number } {
-  const earliest = plus((at[0] ?? 0) as Instant, WARM_UP_MS)
+  const earliest = plus((at[0] ?? 0) as Instant, WARM_UP_DAYS * DAY_MS)
   const skipped = Math.max(0, Math.ceil(((since ?? earliest) - earliest) / stepMs))
   const first = plus(earliest, skipped * stepMs)
   const end = Math.min(at.at(-1) ?? 0, until ?? Number.POSITIVE_INFINITY)

@@ -85,7 +85,8 @@ async function takeThrough(walk: Walk, total: PassCounts & { passes: number }): 
     const due = await dueAt(walk, reached)
     // Nothing is written between stops: an hour in which nothing is due costs one read.
     if (due.length > 0 || reached === byMs) {
-      await visit(walk, { due, byMs: reached - moved, decide: decisions(pass, leadMs, machine) }, total)
+      const visited = { due, byMs: reached - moved, decisions: decisions(pass, leadMs, machine) }
+      await visit(walk, visited, total)
       moved = reached
     }
     total.passes += 1
@@ -102,7 +103,7 @@ type Walk = AdvanceOptions & {
   leadMs: number
   togetherMs: number
 }
-type Visit = { due: readonly number[]; byMs: number; decide: PlanDecisions }
+type Visit = { due: readonly number[]; byMs: number; decisions: PlanDecisions }
 
 /** The price stays the same while the sandbox's time runs, and stays as fresh as at the start. */
 async function knownAt(store: Store, price: Price | null): Promise<Known> {
@@ -127,7 +128,7 @@ async function nextStep(
 /** Visits pages, adding each to `total` once it is stored. Each plan of a page creates at most one execution. */
 async function visit(
   { store, tenant, wakeUpId, executionsMax }: Walk,
-  { due, byMs, decide }: Visit,
+  { due, byMs, decisions }: Visit,
   total: PassCounts,
 ): Promise<void> {
   let from = 0
@@ -136,12 +137,9 @@ async function visit(
     from += length
     return due.slice(from - length, from)
   }
-  addCounts(
-    total,
-    await store.moveSandbox(tenant, byMs, { wakeUpId, planIds: nextPage(), decisions: decide }),
-  )
+  addCounts(total, await store.moveSandbox(tenant, byMs, { wakeUpId, planIds: nextPage(), decisions }))
   for (let page = nextPage(); page.length > 0; page = nextPage())
-    addCounts(total, await store.changeDuePlans(wakeUpId, page, decide))
+    addCounts(total, await store.changeDuePlans(wakeUpId, page, decisions))
 }
 
 type FireOptions = Pick<AdvanceOptions, 'store' | 'machine' | 'tenant' | 'price' | 'audit'>

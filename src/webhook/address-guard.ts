@@ -82,11 +82,10 @@ function refused(
   const why = isOpen
     ? `(${which}); --webhook-allow-cidr ${address}/${ipaddr.process(address).kind() === 'ipv6' ? 128 : 32} allows it`
     : `(${reason})`
-  return new Problem(
-    'webhook_refused',
-    `Webhook URL is refused: ${host} is not on the public internet ${why}.`,
-  )
+  return urlRefused(`${host} is not on the public internet ${why}`)
 }
+
+const urlRefused = (why: string): Problem => new Problem('webhook_refused', `Webhook URL is refused: ${why}.`)
 
 /** Why connections to an address are refused; null when they are allowed. */
 export function refusal(text: string, allow: Cidr[]): string | null {
@@ -107,13 +106,9 @@ export function parseCidr(text: string): Cidr {
 
 async function resolveName(host: string, resolve: Resolve): Promise<string[]> {
   const addresses = await resolve(host).catch((error: Error) => {
-    throw new Problem(
-      'webhook_refused',
-      `Webhook URL is refused: ${host} does not resolve (${error.message}).`,
-    )
+    throw urlRefused(`${host} does not resolve (${error.message})`)
   })
-  if (addresses.length === 0)
-    throw new Problem('webhook_refused', `Webhook URL is refused: ${host} has no address.`)
+  if (addresses.length === 0) throw urlRefused(`${host} has no address`)
   return addresses
 }
 

@@ -22,7 +22,7 @@ export function auditCommand(cli: Cli): Command {
       slug,
     )
     .addOption(
-      new Option('--format <format>', 'how; csv-2 has the partner of each entry, too')
+      new Option('--format <format>', 'csv-2 also has the partner of each entry')
         .choices(['table', 'csv', 'csv-2'])
         .default('table'),
     )

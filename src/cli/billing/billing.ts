@@ -9,7 +9,7 @@ import { monthOf } from '../../core/time.ts'
 import type { Store } from '../../store/store.ts'
 import { filterOf, partnerNamed } from '../command.ts'
 import type { Cli } from '../context.ts'
-import { dollars, environmentOption, reasonOption, slug } from '../options.ts'
+import { dollars, envOption, reasonOption, slug } from '../options.ts'
 import type { AgainstOptions } from './against.ts'
 import type { CreditOptions, InvoiceOptions, IssueOptions } from './invoice.ts'
 import {
@@ -68,10 +68,10 @@ function addReconcile(cli: Cli, billing: Command): void {
     )
     .option('--against <file>', "the partner's own orders as CSV, compared with ours; - is stdin")
     .option('--column-order <name>', 'the column of the order id, by default partner_order_id')
-    .option('--column-usd <name>', 'of the dollars spent, by default usd_amount')
-    .option('--column-btc <name>', 'of the bitcoin bought, by default btc_amount')
+    .option('--column-usd <name>', 'that of the dollars spent, by default usd_amount')
+    .option('--column-btc <name>', 'that of the bitcoin bought, by default btc_amount')
     .option('--column-fee <name>', "of the partner's fee; by default partner_fee_usd, if it is there")
-    .option('--column-plan <name>', 'of the plan; by default partner_plan_id, if it is there')
+    .option('--column-plan <name>', 'that of the plan, by default partner_plan_id if there is one')
     .addOption(delimiterOption())
     .option(...DECIMAL_COMMA)
     .addOption(timesOption('how its times are written: they are not compared'))
@@ -105,7 +105,7 @@ function addExport(cli: Cli, billing: Command): void {
     .description('write one month or several as CSV, JSON or a journal, to stdout or a file')
     .addOption(new Option('--report <report>', 'what to write').choices(ALL_REPORTS).default('summary'))
     .addOption(
-      new Option('--format <format>', 'how, by default csv; with --json to stdout, json').choices([
+      new Option('--format <format>', 'by default csv; json with --json to stdout').choices([
         'csv',
         'json',
         'hledger',
@@ -193,11 +193,11 @@ function addInvoice(cli: Cli, billing: Command): void {
   billing
     .command('invoice')
     .description("a partner's month as an invoice, to stdout or a file; live only")
-    .option('--partner <slug>', 'whose', slug)
+    .option('--partner <slug>', 'the partner charged', slug)
     .addOption(monthOption())
     .option('--number <number>', 'an invoice or a credit note that was issued, by its number')
     .addOption(
-      new Option('--format <format>', 'how, by default html; with --json to stdout, json').choices([
+      new Option('--format <format>', 'by default html; json with --json to stdout').choices([
         'html',
         'md',
         'json',
@@ -312,7 +312,7 @@ const scoped = (command: Command): Command =>
   command
     .option('--partner <slug>', 'only of this partner', slug)
     // The test environment, which costs nothing, is shown only on request.
-    .addOption(environmentOption().default('live'))
+    .addOption(envOption().default('live'))
 
 /** The tenants and months that a command line names. The present month is that of the environment in question. */
 async function resolved(cli: Cli, store: Store, scope: Scope) {

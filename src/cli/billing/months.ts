@@ -23,13 +23,13 @@ export function addMonthOptions(command: Command, otherwise?: string): Command {
   return command
     .addOption(monthOption(otherwise).conflicts(['from', 'to', 'year', 'yearToDate']))
     .addOption(
-      new Option('--from <month>', 'all months from this one on (YYYY-MM)')
+      new Option('--from <month>', 'the first of several months (YYYY-MM)')
         .argParser(month)
         .conflicts('yearToDate'),
     )
-    .option('--to <month>', 'the last of them (YYYY-MM), by default the present one', month)
+    .option('--to <month>', 'the last of several months (YYYY-MM), by default the present one', month)
     .addOption(
-      new Option('--year <year>', 'its twelve months (YYYY), of the present one those that have begun')
+      new Option('--year <year>', 'the months of a year (YYYY) that have begun')
         .argParser(year)
         .conflicts(['from', 'to', 'yearToDate']),
     )
@@ -72,7 +72,7 @@ export function spellMonths(months: readonly string[]): string {
   return first === last ? `in ${first}` : `from ${first} to ${last}`
 }
 
-/** The present time for a report: of a single environment its own, which a sandbox may have advanced; else the real one. */
+/** The present time for a report: for a single environment its own, which a sandbox may have advanced. */
 export async function timeFor(store: Store, { slug, environment }: TenantFilter): Promise<Instant> {
   const sandboxes = await store.listSandboxes()
   const sandbox = sandboxes.find(

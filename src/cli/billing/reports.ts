@@ -98,14 +98,12 @@ const withTotals = (shown: Shown[]): Shown[] => (shown.length < 2 ? shown : [...
 function withTotalsOfRange(shown: Shown[]): Shown[] {
   const byPartner = Map.groupBy(shown, ({ partner_slug, environment }) => `${partner_slug} ${environment}`)
   const ofPartners = [...byPartner.values()].flatMap((rows) => {
-    const [{ partner_slug, environment } = NOBODY] = rows
+    const { partner_slug = null, environment = null } = rows[0] ?? {}
     return { ...rowOfTotals(rows), partner_slug, environment, month: TOTAL }
   })
   const ofAll = ofPartners.length < 2 ? [] : [{ ...rowOfTotals(shown), partner_slug: '', month: TOTAL }]
   return [...shown, ...ofPartners, ...ofAll]
 }
-
-const NOBODY = { partner_slug: null, environment: null }
 
 const rowOfTotals = (rows: Shown[]): Shown => totalOf(Object.keys(rows[0] ?? {}) as (keyof Shown)[], rows)
 
@@ -261,10 +259,7 @@ async function* linesOf({ store, periods, filter }: Reading & { store: Store }):
 
 type AdjustedOrder = ReturnType<typeof orderLineJson>
 
-const ADJUSTMENT_MONTH: Column<AdjustedOrder> = {
-  title: 'MONTH',
-  of: (row) => row.recorded_at.slice(0, 'YYYY-MM'.length),
-}
+const ADJUSTMENT_MONTH: Column<AdjustedOrder> = { title: 'MONTH', of: (row) => row.recorded_at.slice(0, 7) }
 
 const ADJUSTMENT_COLUMNS: Column<AdjustedOrder>[] = [
   { title: 'NO', of: (row) => row.adjustment, right: true },

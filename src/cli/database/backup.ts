@@ -31,7 +31,7 @@ export function backupCommand(cli: Cli): Command {
     .addOption(
       new Option(
         '--keep <number>',
-        'in a folder: keep the newest so many, remove older ones, and let status watch them',
+        'in a folder: keep this many of the newest, remove older ones, and let status watch them',
       )
         .argParser(wholeNumber(1, 100_000))
         .conflicts('force'),

@@ -3,7 +3,7 @@
 import { Command, Option } from 'commander'
 import { usage } from '../../core/problem.ts'
 import type { Cli } from '../context.ts'
-import { environmentOption, priceFeedOption, slug } from '../options.ts'
+import { envOption, priceFeedOption, slug } from '../options.ts'
 import { pingOption } from '../service/ping.ts'
 import type { InitOptions } from './dialogue.ts'
 
@@ -26,7 +26,7 @@ export function initCommand(cli: Cli): Command {
     .addOption(pingOption())
     .option('--partner <slug>', 'the first partner', slug)
     .option('--name <text>', 'its name as shown')
-    .addOption(environmentOption().default(undefined, 'test'))
+    .addOption(envOption().default(undefined, 'test'))
     .action(async (given: InitOptions, command: Command) => {
       const { parent } = command
       const isNamed = parent?.getOptionValueSource('db') !== 'default'

@@ -15,7 +15,7 @@ import { givenSecret } from '../input-file.ts'
 import {
   addWebhookOptions,
   caOption,
-  environmentOption,
+  envOption,
   headerPrefixOption,
   httpUrl,
   interval,
@@ -35,7 +35,7 @@ export function webhookCommand(cli: Cli): Command {
     .command('show')
     .description('the webhook of a partner environment and its last deliveries; never its secret')
     .argument('<slug>', 'the partner', slug)
-    .addOption(environmentOption().makeOptionMandatory())
+    .addOption(envOption().makeOptionMandatory())
     .action((partnerSlug: string, { env }: { env: Environment }) =>
       cli.withStore(async (store) => {
         const tenant = await tenantNamed(store, partnerSlug, env)
@@ -49,7 +49,7 @@ export function webhookCommand(cli: Cli): Command {
   addWebhookOptions(webhook.command('test'))
     .description('send a signed wake-up that announces nothing; changes no counter')
     .argument('<slug>', 'the partner', slug)
-    .addOption(environmentOption().makeOptionMandatory())
+    .addOption(envOption().makeOptionMandatory())
     .action((partnerSlug: string, options: { env: Environment } & WebhookOptions) =>
       test(cli, partnerSlug, options),
     )
@@ -58,7 +58,7 @@ export function webhookCommand(cli: Cli): Command {
     .command('resume')
     .description('lift a pause and keep the secret; `webhook test` shows first whether the receiver answers')
     .argument('<slug>', 'the partner', slug)
-    .addOption(environmentOption().makeOptionMandatory())
+    .addOption(envOption().makeOptionMandatory())
     .action((partnerSlug: string, { env }: { env: Environment }) =>
       cli.withStore(async (store) => {
         const tenant = await tenantNamed(store, partnerSlug, env)

@@ -38,15 +38,7 @@ import { formatInstant, formatInstantOrNull, type Instant, MINUTE_MS } from '../
 import type { ExecutionRecord, ListedExecution, ListedLateFill, OrderIs, Store } from '../../store/store.ts'
 import { auditEntry, commandLine, filterOf, tenantNamed } from '../command.ts'
 import type { Cli } from '../context.ts'
-import {
-  environmentOption,
-  optionalReason,
-  partnersId,
-  reasonOption,
-  slug,
-  time,
-  wholeNumber,
-} from '../options.ts'
+import { envOption, optionalReason, partnersId, reasonOption, slug, time, wholeNumber } from '../options.ts'
 import {
   type Column,
   confirmOnTerminal,
@@ -81,14 +73,18 @@ export function executionCommand(cli: Cli): Command {
       `only those due for more than ${DUE_LATE_MS / MINUTE_MS} minutes, or delivered ${STUCK_DELIVERIES} times or more and never confirmed`,
     )
     .option('--partner <slug>', 'only of this partner', slug)
-    .addOption(environmentOption())
+    .addOption(envOption())
     .addOption(new Option('--status <status>', 'only in this state').choices(EXECUTION_STATUSES))
     .option(
       '--since <time>',
       'created then or later: 2026-01-31, 2026-01-31T08:00:00Z, or 24h for the last day',
       time(cli.machine.clock),
     )
-    .option('--limit <number>', 'the newest so many, still oldest first', wholeNumber(1, 999_999_999))
+    .option(
+      '--limit <number>',
+      'at most this many, the newest ones, still oldest first',
+      wholeNumber(1, 999_999_999),
+    )
     .addOption(
       new Option(
         '--order <id>',
@@ -348,7 +344,7 @@ function addLateFillCommands(cli: Cli, execution: Command): void {
     .command('late-fills')
     .description('fills that partners reported and were refused: real money may have moved')
     .addHelpText('after', REASONS)
-    .addOption(environmentOption())
+    .addOption(envOption())
     .action(({ env }: { env?: Environment }) =>
       cli.withStore((store) =>
         printList(cli, {
@@ -396,23 +392,19 @@ function addLateFillCommands(cli: Cli, execution: Command): void {
       'instead of an execution: what was only counted of executions that the ledger does not know',
       slug,
     )
-    .addOption(environmentOption())
+    .addOption(envOption())
     .addOption(reasonOption('why, for anyone who looks at it later'))
     .action(async (executionId: string | undefined, { partner, env, ...options }: Dismissal) => {
       if ((executionId === undefined) === (partner === undefined))
         throw usage('Give the id of an execution, or --partner.')
       if (executionId !== undefined && env !== undefined)
         throw usage('--env goes with --partner: an execution is of one environment.')
-      if (executionId !== undefined) await dismissReports(cli, executionId, options)
+      if (executionId !== undefined) await dismiss(cli, executionId, options)
       else if (partner !== undefined) await dismissCounted(cli, partner, { env: env ?? 'live', ...options })
     })
 }
 
-async function dismissReports(
-  cli: Cli,
-  executionId: string,
-  { report, all, reason }: Dismissal,
-): Promise<void> {
+async function dismiss(cli: Cli, executionId: string, { report, all, reason }: Dismissal): Promise<void> {
   await confirmOnTerminal(cli, `Dismiss what was reported of ${executionId}? It will not be billed.`)
   await cli.withStore(async (store) => {
     const ids = { executionId, reportId: report ?? null, reason }

@@ -12,7 +12,7 @@ import { planJson, windowJson } from '../../http/answer-json.ts'
 import type { AuditEntry, ListedPlan, PlanAhead, Store, TenantFilter } from '../../store/store.ts'
 import { auditEntry, filterOf } from '../command.ts'
 import type { Cli } from '../context.ts'
-import { environmentOption, partnersId, slug } from '../options.ts'
+import { envOption, partnersId, slug } from '../options.ts'
 import {
   type Column,
   confirmOnTerminal,
@@ -32,7 +32,7 @@ export function planCommand(cli: Cli): Command {
     .command('list')
     .description('all plans, with their current window')
     .option('--partner <slug>', 'only of this partner', slug)
-    .addOption(environmentOption())
+    .addOption(envOption())
     .action((given: Filter) =>
       cli.withStore(async (store) => {
         const filter = await filterOf(store, given)
@@ -51,7 +51,7 @@ export function planCommand(cli: Cli): Command {
     .description('one plan: its windows, its ledger and what it waits for')
     .argument('<partner-plan-id>', '', partnersId)
     .option('--partner <slug>', 'when several partners use this id', slug)
-    .addOption(environmentOption())
+    .addOption(envOption())
     .action((id: string, { partner, env }: Filter) =>
       cli.withStore(async (store) => {
         const named = (await store.findPlans(id)).filter(
@@ -80,7 +80,7 @@ export function planCommand(cli: Cli): Command {
       'after the clock was ahead: bring windows that were rolled into the future back to the present',
     )
     .option('--partner <slug>', 'only of this partner', slug)
-    .addOption(environmentOption())
+    .addOption(envOption())
     .option('--dry-run', 'say what would be done; change nothing', false)
     .action(({ dryRun, ...given }: Filter & { dryRun: boolean }) => bringBack(cli, given, dryRun))
 

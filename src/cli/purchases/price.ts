@@ -73,7 +73,7 @@ export function priceCommand(cli: Cli): Command {
 
   price
     .command('remove')
-    .description('remove the price of an instant, as a wrong one that was imported')
+    .description('remove the price of an instant, such as a wrong one that was imported')
     .requiredOption(
       '--at <instant>',
       'when it is stored for, as price list shows it',

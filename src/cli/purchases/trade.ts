@@ -11,31 +11,21 @@ import type { OddPrice } from '../../core/price.ts'
 import { formatInstant, type Instant, monthOf } from '../../core/time.ts'
 import { auditEntry, tenantNamed } from '../command.ts'
 import type { Cli } from '../context.ts'
-import {
-  amount,
-  environmentOption,
-  partnersAmount,
-  partnersId,
-  reasonOption,
-  slug,
-  time,
-} from '../options.ts'
+import { amount, envOption, partnersAmount, partnersId, reasonOption, slug, time } from '../options.ts'
 import { confirmOnTerminal, note, printFields, warn } from '../terminal.ts'
 import { correctionJson, keyOption, noteSchedule, tradeJson } from './execution.ts'
-
-type AdjustOptions = { usd: string; btc: string; reason: string }
 
 export function tradeCommand(cli: Cli): Command {
   const trade = new Command('trade').description('what partners confirmed')
 
   trade
     .command('adjust')
-    .description('correct what an execution comes to, with an entry of its own in the present month')
+    .description('correct the amounts of an execution, with an adjustment in the present month')
     .argument('<execution-id>')
     .requiredOption('--usd <usd>', 'what was really spent', amount)
     .requiredOption('--btc <btc>', 'what was really bought', amount)
     .addOption(reasonOption('why, for finance and the partner: the export shows it'))
-    .action(async (executionId: string, options: AdjustOptions) => {
+    .action(async (executionId: string, options: Record<'usd' | 'btc' | 'reason', string>) => {
       const { reason } = options
       const right = { usd: usd(options.usd), btc: btc(options.btc), reason }
       await confirmOnTerminal(
@@ -104,9 +94,9 @@ type RecordOptions = {
 function addRecord(cli: Cli, trade: Command): void {
   trade
     .command('record')
-    .description('book a purchase that the ledger does not know, once for an order, in the present month')
-    .requiredOption('--partner <slug>', 'whose', slug)
-    .addOption(environmentOption().default('live'))
+    .description('record a purchase that the ledger lacks, once for each order, in the present month')
+    .requiredOption('--partner <slug>', 'the partner that bought', slug)
+    .addOption(envOption().default('live'))
     .requiredOption('--plan <id>', "the partner's plan that it was made for", partnersId)
     .requiredOption('--order <id>', "the partner's order id", partnersId)
     .requiredOption('--usd <usd>', 'what was spent', partnersAmount)

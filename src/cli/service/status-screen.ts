@@ -174,7 +174,7 @@ function findingLines(findings: FindingJson[], room: number, { self, width, pain
   return more > 0 ? [...lines, `  ${counted(more, 'more warning')}: ${self} check`] : lines
 }
 
-/** A text in lines of at most `width` columns, broken between words, or where there are none, as in a path, anywhere. */
+/** A text in lines of at most `width` columns, broken between words, or anywhere in a longer word, such as a path. */
 function wrapped(text: string, width: number): string[] {
   const lines: string[] = []
   let rest = text

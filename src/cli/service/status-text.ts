@@ -142,6 +142,7 @@ export async function statusInWords(json: StatusJson): Promise<string> {
 
 function fieldsOf(json: StatusJson): Record<string, string | number> {
   const { frozen, plans, partners, unspent_windows: unspent, orders_24h: orders, sandboxes } = json
+  const { due_backlog: due, oldest_due_age_seconds: oldest } = json
   return {
     ...(frozen && { frozen: `since ${frozen.at} by ${frozen.by}: ${frozen.reason}` }),
     'last tick':
@@ -152,7 +153,7 @@ function fieldsOf(json: StatusJson): Record<string, string | number> {
     plans: `${plans.active} active, ${plans.paused} paused, ${plans.cancelled} cancelled`,
     partners: `${partners.active} active, ${partners.disabled} disabled${heldInWords(json)}`,
     'open executions': json.executions_open,
-    'due now': dueInWords(json),
+    'due now': oldest === null ? String(due) : `${due}, the oldest for ${spellSeconds(oldest)}`,
     'orders in 24 h': `${orders.filled} filled, ${orders.failed} failed`,
     'paused webhooks': webhooksInWords(json.paused_webhooks) || 'none',
     'ended unspent': `${counted(unspent.count, 'window')} in ${UNSPENT_DAYS} days, ${unspent.released_usd} USD`,
@@ -205,9 +206,6 @@ function priceInWords({ price, price_feed: feed }: StatusJson): string {
 
 export const webhooksInWords = (paused: StatusJson['paused_webhooks']): string =>
   paused.map(({ partner_slug, environment }) => `${partner_slug} ${environment}`).join(', ')
-
-const dueInWords = ({ due_backlog: due, oldest_due_age_seconds: oldest }: StatusJson): string =>
-  oldest === null ? String(due) : `${due}, the oldest for ${spellSeconds(oldest)}`
 
 // The partners of a status as a table: when each was last heard from, what waits for it, and what became of its orders.
 

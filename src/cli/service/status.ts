@@ -8,7 +8,7 @@ import { createStockTaker, type TakeStock } from '../../http/ops/readiness.ts'
 import type { Store } from '../../store/store.ts'
 import type { Cli } from '../context.ts'
 import { serviceBooted } from '../installed.ts'
-import { environmentOption, interval } from '../options.ts'
+import { envOption, interval } from '../options.ts'
 import { print } from '../terminal.ts'
 import { ask, isUp } from './health.ts'
 import { type Health, statusInWords, statusJson, testStatusInWords, testStatusJson } from './status-text.ts'
@@ -18,9 +18,11 @@ export function statusCommand(cli: Cli): Command {
     .description('how the scheduler and the plans are doing')
     .option('--watch', 'a live screen; without a terminal, one status after the other')
     .addOption(
-      new Option('--every <duration>', 'the time between two looks').argParser(interval).default(2_000, '2s'),
+      new Option('--every <duration>', 'the time between two updates')
+        .argParser(interval)
+        .default(2_000, '2s'),
     )
-    .addOption(environmentOption().default('live'))
+    .addOption(envOption().default('live'))
     .action(({ watch, every, env }: { watch?: boolean; every: number; env: Environment }) => {
       if (watch && env === 'test') throw usage('--watch shows the live environments only.')
       if (env === 'test') return lookAtTest(cli)

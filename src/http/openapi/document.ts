@@ -102,17 +102,10 @@ function parametersOf(route: Route, params: Record<string, string>): Json[] {
   }))
   const shape = route.query ? schemaOf(route.query, 'input') : { properties: {}, required: [] }
   const required = shape.required as string[] | undefined
-  const inQuery = Object.entries(shape.properties as Record<string, Json>).map(([name, schema]) => {
-    const { description, examples, ...rest } = schema
+  const inQuery = Object.entries(shape.properties as Record<string, Json>).map(([name, property]) => {
+    const { description, examples, ...schema } = property
     const example = (examples as unknown[])[0]
-    return {
-      name,
-      in: 'query',
-      required: required?.includes(name) ?? false,
-      description,
-      schema: rest,
-      example,
-    }
+    return { name, in: 'query', required: required?.includes(name) ?? false, description, schema, example }
   })
   return [...inPath, ...inQuery]
 }
