@@ -61,12 +61,10 @@ function tickerUrl(spec: string): URL | null {
   return url.protocol === 'https:' || (url.protocol === 'http:' && isLoopback(url.hostname)) ? url : null
 }
 
-const readPointer =
-  (url: URL) =>
-  (document: unknown): Quote => ({
-    price: quoteAt(document, decodeURIComponent(url.hash.slice(1))),
-    at: null,
-  })
+const readPointer = (url: URL) => (document: unknown) => ({
+  price: quoteAt(document, decodeURIComponent(url.hash.slice(1))),
+  at: null,
+})
 
 function askExchange(name: Exchange, options: FeedOptions): Promise<Observation> {
   const { origin, path, read } = EXCHANGES[name]

@@ -16,11 +16,7 @@ export function auditCommand(cli: Cli): Command {
     .description('what operators changed, when and who')
     .option('--since <time>', 'from this date or time on, in UTC, or 24h ago', time(cli.machine.clock))
     .option('--until <time>', 'before this date or time, which is not included', time(cli.machine.clock))
-    .option(
-      '--partner <slug>',
-      'about this partner and its keys, users, plans, webhooks and executions',
-      slug,
-    )
+    .option('--partner <slug>', 'about this partner, its keys, users, plans, webhooks and executions', slug)
     .addOption(
       new Option('--format <format>', 'csv-2 also has the partner of each entry')
         .choices(['table', 'csv', 'csv-2'])

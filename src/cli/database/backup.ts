@@ -37,7 +37,7 @@ export function backupCommand(cli: Cli): Command {
         .conflicts('force'),
     )
     .addOption(
-      new Option('--ping <url>', 'call this address after the backup; URL/fail with the reason if it failed')
+      new Option('--ping <url>', 'call this URL after the backup; URL/fail with the reason if it failed')
         .env('TRANCHE_BACKUP_PING_URL')
         .argParser(pingUrl),
     )

@@ -2,7 +2,7 @@
 
 import { Command } from 'commander'
 import type { Copied, CopyOptions } from '../../copy.ts'
-import { frozenFields, frozenInWords } from '../../core/frozen.ts'
+import { frozenInWords, frozenJson } from '../../core/frozen.ts'
 import { usage } from '../../core/problem.ts'
 import { counted, visible } from '../../core/text.ts'
 import { formatInstant } from '../../core/time.ts'
@@ -63,7 +63,7 @@ async function move(cli: Cli, { from, to }: Ends, seal: boolean): Promise<void> 
     closed_months: copied.closedMonths,
     bytes: copied.bytes,
     sealed_at: copied.movedAt && formatInstant(copied.movedAt),
-    frozen: frozen && frozenFields(frozen),
+    frozen: frozen && frozenJson(frozen),
     tables: copied.tables,
     played_in: copied.playedIn,
   }

@@ -12,10 +12,7 @@ export function initCommand(cli: Cli): Command {
     .description('set this machine up: user, folders, settings, database, jobs, first partner and key')
     .option('--yes', 'ask nothing')
     .option('--dry-run', 'say what it would do; do nothing')
-    .option(
-      '--no-start',
-      'make no database and start nothing: for a machine whose database comes from a backup',
-    )
+    .option('--no-start', 'make no database, start nothing: for a machine whose database comes from a backup')
     .option('--undo', 'take the jobs and the program off this machine; the database and its backups stay')
     .addOption(
       new Option('--scheduler <how>', 'what runs the jobs; for root by default what the machine has').choices(

@@ -74,11 +74,7 @@ export function priceCommand(cli: Cli): Command {
   price
     .command('remove')
     .description('remove the price of an instant, such as a wrong one that was imported')
-    .requiredOption(
-      '--at <instant>',
-      'when it is stored for, as price list shows it',
-      time(cli.machine.clock),
-    )
+    .requiredOption('--at <instant>', 'its instant, as price list shows it', time(cli.machine.clock))
     .action(({ at }: { at: Instant }) =>
       cli.withStore(async (store) => {
         const removed = await store.removePrice(at, (row) =>

@@ -24,10 +24,7 @@ export function checkCommand(cli: Cli): Command {
     .option('--strict', 'exit 3 for warnings too')
     .option('--daily', 'for the daily job: implies --strict, and status warns if the next one does not come')
     .addOption(
-      new Option(
-        '--ping <url>',
-        'call this address after the check; URL/fail with the findings if it exits 3',
-      )
+      new Option('--ping <url>', 'call this URL after the check; URL/fail with the findings if it exits 3')
         .env('TRANCHE_CHECK_PING_URL')
         .argParser(pingUrl),
     )

@@ -104,10 +104,7 @@ export function serveCommand(cli: Cli): Command {
       ),
     )
     .addOption(
-      setting(
-        '--sandbox-api <state>',
-        'off hides the routes with which partners move their test environments',
-      )
+      setting('--sandbox-api <state>', 'off hides the routes by which partners move their test environments')
         .choices(['on', 'off'])
         .default('on'),
     )

@@ -11,7 +11,7 @@ import {
   UNSPENT_DAYS,
   type Vitals,
 } from '../../core/findings.ts'
-import { frozenFields } from '../../core/frozen.ts'
+import { frozenJson } from '../../core/frozen.ts'
 import { formatPrice, formatUsd, type Usd } from '../../core/money.ts'
 import { type Environment, tenantJson } from '../../core/partner.ts'
 import { counted, cut, grouped, spellFree } from '../../core/text.ts'
@@ -55,7 +55,7 @@ export const statusJson = (cli: Pick<Cli, 'self'>, health: Health) => {
     at: formatInstant(at),
     last_tick_at: formatInstantOrNull(scheduler.lastFinishedAt),
     last_tick_age_seconds: secondsSince(scheduler.lastFinishedAt, at),
-    frozen: vitals.frozen && frozenFields(vitals.frozen),
+    frozen: vitals.frozen && frozenJson(vitals.frozen),
     scheduler: schedulerJson(scheduler, at),
     price: price && {
       price_usd: formatPrice(price.price),

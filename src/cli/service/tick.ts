@@ -1,7 +1,7 @@
 // tick: one pass of the scheduler, for cron.
 
 import { Command } from 'commander'
-import { type Frozen, FrozenProblem, frozenFields, frozenProblem } from '../../core/frozen.ts'
+import { type Frozen, FrozenProblem, frozenJson, frozenProblem } from '../../core/frozen.ts'
 import { formatPrice, formatUsd, type Price, price } from '../../core/money.ts'
 import { tenantJson } from '../../core/partner.ts'
 import { BY_HAND, isFarOff, MARKET_PRICE_MS } from '../../core/price.ts'
@@ -163,7 +163,7 @@ export const passJson = ({ report, frozen, woken, now, durationMs }: PassOutcome
   webhooks_failed: woken?.failed ?? 0,
   duration_ms: Math.round(durationMs),
   ...(report === null && { skipped: true }),
-  ...(frozen && { frozen: frozenFields(frozen) }),
+  ...(frozen && { frozen: frozenJson(frozen) }),
   ...(report && report.failed.length > 0 && { plans_failed: report.failed.length }),
 })
 
