@@ -44,13 +44,13 @@ export type Windows = {
 }
 
 /** How windows are cut, if not by the policy, and the period that they lie in. */
-type Asked = { layout?: Layout | null; since?: Instant | undefined; until?: Instant | undefined }
+type Options = { layout?: Layout | null; since?: Instant | undefined; until?: Instant | undefined }
 
-export function backtest(history: History, frequency: Frequency, asked: Asked = {}): Windows {
-  const { since, until } = asked
+export function backtest(history: History, frequency: Frequency, options: Options = {}): Windows {
+  const { since, until } = options
   const windowMs = WINDOW_MS[frequency]
   const layout =
-    asked.layout ?? layoutOf({ ...spanAt(0 as Instant, frequency), budget: BUDGET, floor: MIN_TRANCHE })
+    options.layout ?? layoutOf({ ...spanAt(0 as Instant, frequency), budget: BUDGET, floor: MIN_TRANCHE })
   const grid = gridOf(history, { windowMs, slots: layout.slots, since, until })
   const { first, stepMs, nth, points, width, bar } = grid
   const firstBar = points.map((point) => bar[point] ?? 0)
@@ -427,7 +427,7 @@ function gridOf({ at, gapMs, leadMs }: History, wanted: Wanted): Grid {
   const hasSlots = (windowMs / slots) % stepMs === 0
   const nth = thinning(hasSlots ? count : count * slots, stepMs)
   const width = windowMs / stepMs
-  const bar = barsAt(at, { first, stepMs, length: count === 0 ? 0 : count + width })
+  const bar = barsAt(at, { first, stepMs }, count === 0 ? 0 : count + width)
   const canSpend = (point: number): boolean => {
     const windowStart = plus(first, point * stepMs)
     const windowEnd = plus(windowStart, windowMs)
@@ -463,9 +463,7 @@ function thinning(slotsToPlay: number, stepMs: number): number {
 
 const commonDivisor = (a: number, b: number): number => (b === 0 ? a : commonDivisor(b, a % b))
 
-type Points = { first: Instant; stepMs: number; length: number }
-
-function barsAt(at: Float64Array, { first, stepMs, length }: Points): Uint32Array {
+function barsAt(at: Float64Array, { first, stepMs }: Omit<Starts, 'nth'>, length: number): Uint32Array {
   let bar = 0
   return Uint32Array.from({ length }, (_, point) => {
     while (bar < at.length && (at[bar] ?? 0) < first + point * stepMs) bar += 1

@@ -133,11 +133,11 @@ async function billAll(store: Store, period: FixedPeriod, filter: TenantFilter) 
 }
 
 type Printable = { tenant: Tenant; scope: OrdersScope; invoice: Invoice }
-type Asked = { slug: string; month: string; settings: Settings | null }
+type Charged = { slug: string; month: string; settings: Settings | null }
 type Drawing = { statement: Statement; settings: Settings | null; parties: Parties | null }
 
 /** The invoice of one partner, with the remarks on it. Throws the reason why there is none. */
-async function drawOne(cli: Cli, store: Store, { slug, month, settings }: Asked): Promise<Printable> {
+async function drawOne(cli: Cli, store: Store, { slug, month, settings }: Charged): Promise<Printable> {
   const parties = partiesIn(settings, slug, month)
   const tenant = await refuseUnknown(store, slug, month)
   const period = await fixPeriodFor(cli, store, { month, filter: { slug, environment: 'live' } })
@@ -191,8 +191,8 @@ function tellAbout(
     note(cli, 'A draft: tranche billing issue gives the invoice its number.')
 }
 
-async function writeOne(cli: Cli, store: Store, options: Printing, asked: Asked): Promise<void> {
-  const drawn = await drawOne(cli, store, asked)
+async function writeOne(cli: Cli, store: Store, options: Printing, charged: Charged): Promise<void> {
+  const drawn = await drawOne(cli, store, charged)
   await writePage(cli, options, drawn)
   if (options.output === null) return
   const done = doneJson(options.output, drawn)
