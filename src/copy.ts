@@ -2,7 +2,7 @@
 
 import { createHash } from 'node:crypto'
 import { REPORTS } from './billing/columns.ts'
-import { exportText } from './billing/export.ts'
+import { checksumOf } from './billing/export.ts'
 import type { Frozen } from './core/frozen.ts'
 import { periodOf } from './core/month.ts'
 import type { Partner } from './core/partner.ts'
@@ -177,7 +177,6 @@ async function* watched<T extends { rows: number }>(
 // Verifies a copy: the rows are counted and hashed on both sides, and the reports of closed months are compared byte by
 // byte. Both sides are read again for this.
 
-/** A table that is the same on both sides. */
 type CopiedTable = { name: string; rows: number; sha256: string }
 
 type Sides<T> = { source: T; target: T }
@@ -191,7 +190,7 @@ export async function compareRows(
   const compared: CopiedTable[] = []
   for (const table of tables) {
     const counts = [await source.count(table), await target.count(table)]
-    const [here, there] = [await digestOf(source, table, read), await digestOf(target, table, read)]
+    const [here, there] = [await hashRows(source, table, read), await hashRows(target, table, read)]
     const rows = new Set([...counts, here.rows, there.rows])
     if (rows.size > 1) throw differs(table.name, `it has ${counts[0]} rows, the copy ${counts[1]}`)
     if (here.sha256 !== there.sha256) throw differs(table.name, 'its rows differ')
@@ -200,11 +199,11 @@ export async function compareRows(
   return compared
 }
 
-async function digestOf(
+async function hashRows(
   side: Rows,
   table: Table,
   read: (rows: number) => void,
-): Promise<{ rows: number; sha256: string }> {
+): Promise<Omit<CopiedTable, 'name'>> {
   const hash = createHash('sha256')
   let rows = 0
   for await (const block of side.blocks(table)) {
@@ -223,7 +222,6 @@ const differs = (what: string, how: string): Problem =>
 
 const CLOSED_MONTHS = TABLES.filter(({ name }) => name === 'closed_months')
 
-/** The months that were reported as final. */
 async function closedMonths(side: Rows): Promise<string[]> {
   const months: string[] = []
   for (const table of CLOSED_MONTHS)
@@ -242,22 +240,16 @@ export function monthsWithPartners(
 
 /** Throws storage_failed for a closed month whose exports differ in any byte. */
 async function compareExports({ source, target }: Sides<Store>, months: readonly string[]): Promise<void> {
+  const filter = { slug: null, environment: null }
   for (const month of months)
     for (const report of REPORTS) {
-      const [here, there] = [await exportOf(source), await exportOf(target)]
-      if (here !== there) throw differs(`the ${report} of ${month}`, 'its export differs')
-
-      async function exportOf(store: Store): Promise<string> {
-        const periods = [{ ...periodOf(month), final: true }]
-        const hash = createHash('sha256')
-        const reading = { store, periods, filter: { slug: null, environment: null } }
-        for await (const { text } of exportText(reading, { report, format: 'csv' })) hash.update(text)
-        return hash.digest('hex')
-      }
+      const reading = { periods: [{ ...periodOf(month), final: true }], filter }
+      const form = { report, format: 'csv' } as const
+      const here = await checksumOf({ ...reading, store: source }, form)
+      const there = await checksumOf({ ...reading, store: target }, form)
+      if (here.sha256 !== there.sha256) throw differs(`the ${report} of ${month}`, 'its export differs')
     }
 }
-
-// A ledger with faults is not copied. The rules are checked on the copy, which has the same rows.
 
 /** Throws bad_file when the check finds faults in the copy, and so in the source. */
 async function refuseFaults(store: Store, source: string): Promise<void> {

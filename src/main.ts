@@ -128,8 +128,6 @@ const unwrittenBecause = (error: Error, loss: Loss | null): string =>
     ? `the result could not be written (${reasonInWords(error)}); what the command has changed stays changed`
     : `nobody has seen ${loss.what} (${reasonInWords(error)}): ${loss.remedy}`
 
-// Output into a file: complete, or an error.
-
 /** The descriptor's own stream; for a file, where Node's counts a partial write as complete, one that does not. */
 function wholeOutput<S extends NodeJS.WritableStream>(usual: () => S, fd: number): S | Writable {
   return isFile(fd) ? fileOutput(fd) : usual()

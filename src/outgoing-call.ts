@@ -31,7 +31,7 @@ export async function call(url: URL, options: Call): Promise<Answer> {
   // Loaded only when needed: most ticks make no call.
   const { request } = url.protocol === 'https:' ? await import('node:https') : await import('node:http')
   const { method, headers, body, lookup, secureContext } = options
-  const asked = request(url, {
+  const outgoing = request(url, {
     method,
     headers,
     agent: false,
@@ -43,13 +43,13 @@ export async function call(url: URL, options: Call): Promise<Answer> {
     ...(lookup && { lookup }),
     ...(secureContext && { secureContext }),
   })
-  const answer = answerTo(asked, options)
-  asked.end(body)
+  const answer = answerTo(outgoing, options)
+  outgoing.end(body)
   return answer
 }
 
 function answerTo(
-  asked: ClientRequest,
+  outgoing: ClientRequest,
   { timeoutMs, connectTimeoutMs = timeoutMs, answerBytesMax }: Call,
 ): Promise<Answer> {
   const { promise, resolve, reject } = Promise.withResolvers<Answer>()
@@ -65,9 +65,9 @@ function answerTo(
     () => end(`no ${head ? 'whole ' : ''}answer within ${timeoutMs / 1000} s`),
     timeoutMs,
   )
-  asked
+  outgoing
     .on('socket', (socket) => {
-      const connected = asked.protocol === 'https:' ? 'secureConnect' : 'connect'
+      const connected = outgoing.protocol === 'https:' ? 'secureConnect' : 'connect'
       socket.once(connected, () => clearTimeout(connecting))
     })
     .on('information', () => {
@@ -97,7 +97,7 @@ function answerTo(
   function end(flaw: string | null): void {
     clearTimeout(connecting)
     clearTimeout(waiting)
-    asked.destroy()
+    outgoing.destroy()
     if (head === null) reject(new Error(flaw ?? HUNG_UP))
     else
       resolve({ statusCode: head.statusCode ?? 0, headers: head.headers, body: Buffer.concat(chunks), flaw })

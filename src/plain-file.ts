@@ -44,7 +44,6 @@ export function openPlain(file: string, flags = O_RDONLY): number {
   }
 }
 
-/** Opens a plain file, as `openPlain` does, while `work` runs. */
 export function withPlain<T>(file: string, work: (descriptor: number) => T, flags = O_RDONLY): T {
   const descriptor = openPlain(file, flags)
   try {
@@ -81,7 +80,6 @@ const strange = (file: string, kind: string): Problem =>
 
 const CHUNK_BYTES = 2 ** 20
 
-/** Copies the whole content of an open file into another one. */
 export function copyAll(from: number, to: number): void {
   const chunk = Buffer.allocUnsafe(CHUNK_BYTES)
   for (let at = 0, read = -1; read !== 0; at += read) {

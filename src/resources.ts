@@ -1,6 +1,6 @@
 // Files that travel with the program: beside the source in a checkout, inside the executable when it is built.
 
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { globSync, readdirSync, readFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
 import { getAsset, getAssetKeys, getRawAsset, isSea } from 'node:sea'
@@ -38,7 +38,7 @@ function findMigrations(at: string): Migration[] {
   const names = readdirSync(folder).filter((name) => name.endsWith('.sql'))
   return names.sort().map((name) => {
     const text = readFileSync(join(folder, name), 'utf8')
-    return { name, text, sha256: createHash('sha256').update(text).digest('hex') }
+    return { name, text, sha256: hash('sha256', text) }
   })
 }
 
@@ -113,9 +113,9 @@ let hashes: Record<string, string> | undefined
 /** Looked up, because computing it at every start of a minutely tick would cost more than the tick. */
 function hashOf(name: string): string {
   hashes ??= JSON.parse(getAsset(HASHES_ASSET, 'utf8')) as Record<string, string>
-  const hash = hashes[name]
-  if (hash === undefined) throw new Error(`the executable was built without a hash of ${name}`)
-  return hash
+  const found = hashes[name]
+  if (found === undefined) throw new Error(`the executable was built without a hash of ${name}`)
+  return found
 }
 
 export const VERSION: string = manifest.version

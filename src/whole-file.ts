@@ -66,15 +66,12 @@ export async function writeFileWhole(
 }
 
 /** Writes each piece while the next one is made. */
-async function writeAll(
-  handle: FileHandle,
-  chunks: AsyncIterable<string> | readonly string[],
-): Promise<void> {
+async function writeAll(file: FileHandle, chunks: AsyncIterable<string> | readonly string[]): Promise<void> {
   let written = Promise.resolve()
   try {
     for await (const chunk of chunks) {
       await written
-      written = handle.writeFile(chunk)
+      written = file.writeFile(chunk)
       // The failure is handled where the promise is awaited, which may be later.
       written.catch(() => {})
     }

@@ -148,22 +148,21 @@ function createColumns() {
         numbers[name] = new Int32Array(numbers[name].buffer.transfer(4 * room))
     },
     /** Adds an amount, in units for our side and in units of 1e-18 for the file. */
-    enter(whose: Whose, of: Amount, at: number, amount: bigint): void {
+    enter(whose: Whose, kind: Amount, at: number, amount: bigint): void {
       if (whose === 'our') {
-        add(`our${of}`, at, amount)
+        add(`our${kind}`, at, amount)
         return
       }
-      const rests = amounts[`their${of}Rest`]
+      const rests = amounts[`their${kind}Rest`]
       const whole = amount + (rests[at] ?? 0n)
       const rest = ((whole % EXACT_PER_UNIT) + EXACT_PER_UNIT) % EXACT_PER_UNIT
       rests[at] = rest
-      add(`their${of}`, at, (whole - rest) / EXACT_PER_UNIT)
+      add(`their${kind}`, at, (whole - rest) / EXACT_PER_UNIT)
     },
-    amountAt(whose: Whose, of: Amount, at: number): bigint {
-      const units = amounts[`${whose}${of}`][at] ?? 0n
-      return whose === 'our'
-        ? units
-        : roundExact(units * EXACT_PER_UNIT + (amounts[`their${of}Rest`][at] ?? 0n))
+    amountAt(whose: Whose, kind: Amount, at: number): bigint {
+      const units = amounts[`${whose}${kind}`][at] ?? 0n
+      if (whose === 'our') return units
+      return roundExact(units * EXACT_PER_UNIT + (amounts[`their${kind}Rest`][at] ?? 0n))
     },
   }
 
@@ -348,8 +347,8 @@ function isWrittenAs(written: string, digits: string): boolean {
       Number(written).toPrecision(DIGITS_KEPT) === Number(digits).toPrecision(DIGITS_KEPT) &&
       digits.length > DIGITS_KEPT
     )
-  const kept = Math.min(DIGITS_KEPT, whole.length + rest.length)
-  return Number(`${whole}.${rest}e${exponent}`).toPrecision(kept) === Number(digits).toPrecision(kept)
+  const places = Math.min(DIGITS_KEPT, whole.length + rest.length)
+  return Number(`${whole}.${rest}e${exponent}`).toPrecision(places) === Number(digits).toPrecision(places)
 }
 
 /** Each order with its index in the columns, the sums of both sides, and the finding. */
@@ -406,10 +405,10 @@ const NO_ID = {
   twin: null,
 } satisfies Partial<FoundOrder>
 
-function sum(of: OrderSums, { orders = 1, usd, btc }: { orders?: number; usd: bigint; btc: bigint }): void {
-  of.orders += orders
-  of.usd += usd
-  of.btc += btc
+function sum(sums: OrderSums, { orders = 1, usd, btc }: { orders?: number; usd: bigint; btc: bigint }): void {
+  sums.orders += orders
+  sums.usd += usd
+  sums.btc += btc
 }
 
 const difference = (ours: OrderSide | null, theirs: OrderSide | null) =>

@@ -18,66 +18,19 @@ export type AnyReport = (typeof ALL_REPORTS)[number]
  */
 type Kind = 'foreign' | 'plain' | Unit
 
-/** Columns in the order of their report, each with its kind. */
-const columns = <C extends string>(kinds: Record<C, Kind>): Readonly<Record<C, Kind>> => kinds
-const namesOf = <C extends string>(kinds: Record<C, Kind>): readonly C[] => Object.keys(kinds) as C[]
-
-const SUMMARY = columns({
-  partner_slug: 'foreign',
-  environment: 'plain',
-  month: 'plain',
-  period_start: 'plain',
-  period_end: 'plain',
-  currency: 'plain',
-  final: 'plain',
-  billable: 'plain',
-  pricing_tier: 'foreign',
-  pricing_tier_source: 'plain',
-  rate_bps: 'plain',
-  active_users: 'count',
-  active_plans: 'count',
-  executions_created: 'count',
-  executions_filled: 'count',
-  executions_partial: 'count',
-  executions_failed: 'count',
-  executions_cancelled: 'count',
-  trade_count: 'count',
-  volume_usd: 'dollars',
-  volume_btc: 'coins',
-  average_price_usd: 'plain',
-  partner_fees_usd: 'dollars',
-  volume_fee_usd: 'dollars',
-  user_fee_usd: 'dollars',
-  minimum_fee_usd: 'plain',
-  total_fee_usd: 'dollars',
-})
-export type SummaryColumn = keyof typeof SUMMARY
-export const SUMMARY_COLUMNS = namesOf(SUMMARY)
-
 /** The sums of a user's trades in a month, and of those of all users. */
-const SUMS = columns({
+const SUMS = {
   trade_count: 'count',
   volume_usd: 'dollars',
   volume_btc: 'coins',
   average_price_usd: 'plain',
   partner_fees_usd: 'dollars',
   fee_usd: 'dollars',
-})
+} as const
 export type SumColumn = keyof typeof SUMS
-export const SUM_COLUMNS = namesOf(SUMS)
-
-const USER = columns({
-  month: 'plain',
-  partner_slug: 'foreign',
-  environment: 'plain',
-  partner_user_id: 'foreign',
-  ...SUMS,
-})
-export type UserColumn = keyof typeof USER
-export const USER_COLUMNS = namesOf(USER)
 
 /** The columns that the trades and the adjustments begin with. */
-const LINE = columns({
+const LINE = {
   recorded_at: 'plain',
   partner_slug: 'foreign',
   environment: 'plain',
@@ -85,79 +38,109 @@ const LINE = columns({
   partner_plan_id: 'foreign',
   execution_id: 'foreign',
   partner_order_id: 'foreign',
-})
+} as const
 
-const TRADE = columns({
-  ...LINE,
-  status: 'plain',
-  usd_amount: 'dollars',
-  btc_amount: 'coins',
-  execution_price: 'plain',
-  partner_fee_usd: 'dollars',
-  executed_at: 'plain',
-  failure_reason: 'foreign',
-})
-export type TradeColumn = WithAll<keyof typeof TRADE, ReportColumn>
-export const TRADE_COLUMNS = namesOf(TRADE)
-/** A list of columns that does not compile while one of them is missing. */
-type WithAll<Columns extends string, Them extends Columns> = Columns | Them
+const COLUMNS = {
+  summary: {
+    partner_slug: 'foreign',
+    environment: 'plain',
+    month: 'plain',
+    period_start: 'plain',
+    period_end: 'plain',
+    currency: 'plain',
+    final: 'plain',
+    billable: 'plain',
+    pricing_tier: 'foreign',
+    pricing_tier_source: 'plain',
+    rate_bps: 'plain',
+    active_users: 'count',
+    active_plans: 'count',
+    executions_created: 'count',
+    executions_filled: 'count',
+    executions_partial: 'count',
+    executions_failed: 'count',
+    executions_cancelled: 'count',
+    trade_count: 'count',
+    volume_usd: 'dollars',
+    volume_btc: 'coins',
+    average_price_usd: 'plain',
+    partner_fees_usd: 'dollars',
+    volume_fee_usd: 'dollars',
+    user_fee_usd: 'dollars',
+    minimum_fee_usd: 'plain',
+    total_fee_usd: 'dollars',
+  },
+  users: {
+    month: 'plain',
+    partner_slug: 'foreign',
+    environment: 'plain',
+    partner_user_id: 'foreign',
+    ...SUMS,
+  },
+  trades: {
+    ...LINE,
+    status: 'plain',
+    usd_amount: 'dollars',
+    btc_amount: 'coins',
+    execution_price: 'plain',
+    partner_fee_usd: 'dollars',
+    executed_at: 'plain',
+    failure_reason: 'foreign',
+  } satisfies Record<ReportColumn, Kind>,
+  adjustments: {
+    ...LINE,
+    adjustment: 'plain',
+    usd_difference: 'dollars',
+    btc_difference: 'coins',
+    reason: 'foreign',
+    original_recorded_at: 'plain',
+    original_status: 'plain',
+    original_order_id: 'foreign',
+    original_usd_amount: 'plain',
+    original_btc_amount: 'plain',
+  },
+  invoices: {
+    invoice_number: 'foreign',
+    invoice_date: 'plain',
+    due_date: 'plain',
+    partner_slug: 'foreign',
+    month: 'plain',
+    corrects: 'foreign',
+    net_usd: 'dollars',
+    tax_usd: 'dollars',
+    total_usd: 'dollars',
+  },
+  partners: {
+    partner_slug: 'foreign',
+    environment: 'plain',
+    from_month: 'plain',
+    to_month: 'plain',
+    currency: 'plain',
+    final: 'plain',
+    billable: 'plain',
+    trade_count: 'count',
+    active_user_months: 'count',
+    volume_usd: 'dollars',
+    volume_btc: 'coins',
+    average_price_usd: 'plain',
+    partner_fees_usd: 'dollars',
+    volume_fee_usd: 'dollars',
+    user_fee_usd: 'dollars',
+    up_to_minimum_usd: 'dollars',
+    total_fee_usd: 'dollars',
+  },
+} as const satisfies Record<AnyReport, Readonly<Record<string, Kind>>>
+export type ColumnOf<R extends AnyReport> = keyof (typeof COLUMNS)[R] & string
 
-const ADJUSTMENT = columns({
-  ...LINE,
-  adjustment: 'plain',
-  usd_difference: 'dollars',
-  btc_difference: 'coins',
-  reason: 'foreign',
-  original_recorded_at: 'plain',
-  original_status: 'plain',
-  original_order_id: 'foreign',
-  original_usd_amount: 'plain',
-  original_btc_amount: 'plain',
-})
-export type AdjustmentColumn = keyof typeof ADJUSTMENT
-export const ADJUSTMENT_COLUMNS = namesOf(ADJUSTMENT)
+export const columnsOf = <R extends AnyReport>(report: R) => Object.keys(COLUMNS[report]) as ColumnOf<R>[]
 
-const INVOICE = columns({
-  invoice_number: 'foreign',
-  invoice_date: 'plain',
-  due_date: 'plain',
-  partner_slug: 'foreign',
-  month: 'plain',
-  corrects: 'foreign',
-  net_usd: 'dollars',
-  tax_usd: 'dollars',
-  total_usd: 'dollars',
-})
-export type InvoiceColumn = keyof typeof INVOICE
-export const INVOICE_COLUMNS = namesOf(INVOICE)
+const KINDS: Readonly<Record<string, Kind>> = Object.assign({}, ...Object.values(COLUMNS))
 
-const PARTNER = columns({
-  partner_slug: 'foreign',
-  environment: 'plain',
-  from_month: 'plain',
-  to_month: 'plain',
-  currency: 'plain',
-  final: 'plain',
-  billable: 'plain',
-  trade_count: 'count',
-  active_user_months: 'count',
-  volume_usd: 'dollars',
-  volume_btc: 'coins',
-  average_price_usd: 'plain',
-  partner_fees_usd: 'dollars',
-  volume_fee_usd: 'dollars',
-  user_fee_usd: 'dollars',
-  up_to_minimum_usd: 'dollars',
-  total_fee_usd: 'dollars',
-})
-export type PartnerColumn = keyof typeof PARTNER
-export const PARTNER_COLUMNS = namesOf(PARTNER)
-
-const KINDS = { ...SUMMARY, ...USER, ...TRADE, ...ADJUSTMENT, ...INVOICE, ...PARTNER }
-const kindOf = (name: string) => (KINDS as Readonly<Record<string, string>>)[name]
-
-export const columnsOf = (names: readonly (keyof typeof KINDS)[]): CsvColumn[] =>
-  names.map((name) => ({ name, ...(KINDS[name] === 'foreign' ? { foreign: true } : { plain: true }) }))
+export const csvColumnsOf = (report: AnyReport): CsvColumn[] =>
+  columnsOf(report).map((name) => ({
+    name,
+    ...(KINDS[name] === 'foreign' ? { foreign: true } : { plain: true }),
+  }))
 
 export const TOTAL = 'TOTAL'
 
@@ -172,8 +155,8 @@ const UNITS: Readonly<Record<Unit, { read: (cell: string) => bigint; write: (sum
 /** Adds up rows exactly, one by one, without keeping them. */
 export function createTotals<C extends string>(columns: readonly C[]) {
   const sums = columns.flatMap((name) => {
-    const unit = (UNITS as Readonly<Partial<Record<string, (typeof UNITS)[Unit]>>>)[kindOf(name) ?? '']
-    return unit ? [{ name, unit, sum: 0n }] : []
+    const kind = KINDS[name] ?? 'plain'
+    return kind === 'foreign' || kind === 'plain' ? [] : [{ name, unit: UNITS[kind], sum: 0n }]
   })
   return {
     /** Passes the rows on and counts each. */
@@ -201,6 +184,8 @@ export function totalOf<C extends string>(columns: readonly C[], rows: readonly 
   return totals.row()
 }
 
-/** The rows of a table with their total; a single row needs none. */
-export const withTotal = <C extends string>(columns: readonly C[], rows: readonly Row<C>[]): Row<C>[] =>
-  rows.length < 2 ? [...rows] : [...rows, totalOf(columns, rows)]
+/** The rows of a report with their total; a single row needs none. */
+export const withTotal = <R extends AnyReport>(
+  report: R,
+  rows: readonly Row<ColumnOf<R>>[],
+): Row<ColumnOf<R>>[] => (rows.length < 2 ? [...rows] : [...rows, totalOf(columnsOf(report), rows)])

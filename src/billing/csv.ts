@@ -49,20 +49,16 @@ export function csvRow<C extends string>(
     const value = row[name] ?? ''
     if (inQuotes && value !== '') line += separator + inQuotesAlways(defused(String(value)))
     else if (plain) line += separator + (form === STANDARD ? value : plainText(String(value), form))
-    else if (isHarmless(value, delimiter)) line += separator + value
-    else line += separator + quoted(foreign ? guarded(value) : String(value), delimiter)
+    else if (typeof value !== 'string') line += separator + quoted(String(value), delimiter)
+    // Nearly every text needs no escaping.
+    else if (!HARMFUL[delimiter].test(value)) line += separator + value
+    else line += separator + quoted(foreign ? defused(value) : value, delimiter)
     separator = delimiter
   }
   return `${line}\r\n`
 }
 
-/** Whether a cell needs no escaping, which is true of nearly every one. */
-const isHarmless = (value: Cell, delimiter: Delimiter): boolean =>
-  typeof value === 'string' && !HARMFUL[delimiter].test(value)
-
 const HARMFUL = { ',': /^[=+\-@\t\r]|[",\r\n]/, ';': /^[=+\-@\t\r]|[";\r\n]/, '\t': /^[=+\-@]|["\t\r\n]/ }
-
-const guarded = (value: Cell): string => (typeof value === 'string' ? defused(value) : String(value))
 
 const inQuotesAlways = (cell: string): string => `"${cell.replaceAll('"', '""')}"`
 
@@ -83,8 +79,6 @@ const INSTANT = /^(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)\.\d{3}Z$/
 const defused = (cell: string): string => (/^[=+\-@\t\r]/.test(cell) ? `'${cell}` : cell)
 
 export const unguarded = (cell: string): string => (/^'[=+\-@\t\r]/.test(cell) ? cell.slice(1) : cell)
-
-// Reading, piece by piece as the text arrives.
 
 /** `line` is where it begins in the file, from 1. */
 export type CsvRecord = { line: number; cells: string[] }

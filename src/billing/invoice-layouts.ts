@@ -146,8 +146,6 @@ function htmlRow(cells: readonly string[], tag: 'td' | 'th', amounts: number, ki
   return `<tr${kind === '' ? '' : ` class="${kind}"`}>${written.join('')}</tr>`
 }
 
-// Markdown, for a mail, a ticket or a repository.
-
 export const MARKDOWN: Layout = {
   head: (words) =>
     [
@@ -197,8 +195,6 @@ const escapedLine = (text: string): string =>
   escaped(text)
     .replace(/^[#+=-]/, '\\$&')
     .replace(/^(\d+)([.)])/, '$1\\$2')
-
-// JSON, for programs.
 
 /** The adjustments are left out: they follow one by one. */
 export function invoiceJson(invoice: Invoice) {

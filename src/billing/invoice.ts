@@ -1,6 +1,5 @@
 // Invoices: made from the statement of a month, its adjustments and the checksum of its trades, and put into words.
 
-import { createHash } from 'node:crypto'
 import { isFill, type Trade } from '../core/confirmation.ts'
 import { type AdjustedOrders, type Amounts, ordersAdjusted } from '../core/corrections/adjustment.ts'
 import { BPS_ONE, type Statement, tradesIn } from '../core/fees.ts'
@@ -29,7 +28,7 @@ import { Problem } from '../core/problem.ts'
 import { counted, grouped } from '../core/text.ts'
 import { DAY_MS, formatInstant, plus, utcDate } from '../core/time.ts'
 import type { AdjustmentLine, ExecutionStore } from '../store/store.ts'
-import { adjustmentLineJson, adjustmentPages, type ExportScope, exportText } from './export.ts'
+import { adjustmentLineJson, adjustmentPages, checksumOf, type ExportScope } from './export.ts'
 
 /**
  * The invoice of a live tenant's statement. An issued one keeps its names and tax; else `parties` gives them, and
@@ -74,22 +73,10 @@ async function sumAdjustments(scope: OrdersScope): Promise<Invoice['adjusted']> 
   return sum
 }
 
-/** The checksum of exactly the bytes that the export writes. */
 async function evidenceOf({ store, period, filter }: ExportScope, slug: string): Promise<Evidence> {
-  const hash = createHash('sha256')
-  let rows = 0
-  for await (const text of exportText(
-    { store, periods: [period], filter },
-    { report: 'trades', format: 'csv' },
-  )) {
-    hash.update(text.text, 'utf8')
-    rows += text.rows
-  }
-  return {
-    command: `tranche billing export --report trades --month ${period.month} --partner ${slug} --env live`,
-    rows,
-    sha256: hash.digest('hex'),
-  }
+  const command = `tranche billing export --report trades --month ${period.month} --partner ${slug} --env live`
+  const trades = { report: 'trades', format: 'csv' } as const
+  return { command, ...(await checksumOf({ store, periods: [period], filter }, trades)) }
 }
 
 export async function* invoiceText(
@@ -179,13 +166,8 @@ export const taxIn = ({ statement, parties, issued }: Invoice): Usd =>
 /** An amount as an invoice prints it. The fractions of a cent that `formatCents` cuts off have a line of their own. */
 const inCents = (amount: Usd): string => grouped(formatCents(amount))
 
-const lastDayOf = ({ period }: Statement): string => utcDate(plus(period.end, -1))
-const firstDayOf = ({ period }: Statement): string => utcDate(period.start)
-
 export const fillsOf = ({ statement, adjusted }: Invoice): Usd =>
   (statement.activity.volume - adjusted.usd) as Usd
-
-// The lines of an invoice's total, each with its arithmetic, and why its tier applies.
 
 type FeeLine = { item: string; arithmetic: string; amount: Usd }
 
@@ -246,9 +228,6 @@ export function tierReason({ tenant, tier, tierSource, activity }: Statement): s
     : `${volume} reaches no tier, so the lowest applies`
 }
 
-// The effect of a month's adjustments: the orders that each is about, before and after.
-
-/** The scope of a report that looks up earlier adjustments. */
 export type OrdersScope = ExportScope & { store: Pick<ExecutionStore, 'findExecution'> }
 
 export type OrderLine = AdjustmentLine & { changed: AdjustedOrders }
@@ -284,7 +263,6 @@ export const orderLineJson = ({ changed, ...line }: OrderLine) => ({
 
 type Fact = readonly [label: string, value: string]
 
-/** A fact, or none without a value. */
 const fact = (label: string, value: string | false | null | undefined): Fact[] =>
   typeof value === 'string' ? [[label, value]] : []
 
@@ -320,6 +298,7 @@ export type Layout = {
 function wordsOf(invoice: Invoice): Words {
   const { statement, period, parties, adjusted } = invoice
   const { tenant, tier } = statement
+  const { start, end } = statement.period
   const [number, date, due] = [numberOf(invoice), dateOf(invoice), dueOf(invoice)]
   const title = !period.final ? 'Provisional invoice' : number === null ? 'Draft of an invoice' : 'Invoice'
   return {
@@ -337,7 +316,7 @@ function wordsOf(invoice: Invoice): Words {
       ...fact('Due date', due),
       ...renderedIn(invoice),
       ...fact('Your reference', parties?.reference),
-      ['Period', `${firstDayOf(statement)} to ${lastDayOf(statement)} (UTC)`],
+      ['Period', `${utcDate(start)} to ${utcDate(plus(end, -1))} (UTC)`],
       ['Tier', `${tier.name}: ${rates(invoice)}`],
       ['Why this tier', printedReason(statement)],
     ],
@@ -403,12 +382,10 @@ const currencyWords = (tax: Tax | null): string =>
 
 const FRACTIONS = 'Fractions of a cent in trades are cut off on this page; the volume fee counts them.'
 
-const isWhole = (amount: Usd): boolean => floorToCents(amount) === amount
-
-const hasFractions = (invoice: Invoice): boolean => {
-  const { statement, adjusted } = invoice
-  return ![statement.activity.volume, adjusted.usd, fillsOf(invoice)].every(isWhole)
-}
+const hasFractions = (invoice: Invoice): boolean =>
+  [invoice.statement.activity.volume, invoice.adjusted.usd, fillsOf(invoice)].some(
+    (amount) => floorToCents(amount) !== amount,
+  )
 
 /** The parts of the volume as printed, and the fractions cut off from them, so that they add up. */
 function volumeLines(invoice: Invoice): Fact[] | null {
@@ -494,7 +471,7 @@ const amountsInWords = ({ usd, btc }: Amounts): string =>
 export const detailsOf = (parties: Parties, reason: string | null = null): string =>
   JSON.stringify({ ...parties, reason })
 
-/** The stored settings. They were checked before the issue, and its digest covers them. */
+/** The stored settings, which were checked before the issue. */
 export const partiesOf = ({ details }: Issued): Parties & { reason: string | null } => JSON.parse(details)
 
 /** Computes a credit note for an invoice. Throws invoice_conflict. */

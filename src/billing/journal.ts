@@ -23,7 +23,7 @@ type JournalScope = {
   periods: readonly FixedPeriod[]
   filter: TenantFilter
   accounts: Accounts
-  tax: (of: { month: string; slug: string }) => Tax | null
+  tax: (invoiced: { month: string; slug: string }) => Tax | null
 }
 
 /** The commodity and the decimal mark, so that no reader has to guess them. */
@@ -46,12 +46,13 @@ export async function* journalOf(scope: JournalScope): AsyncGenerator<Written> {
 }
 
 /** Dated on the last day of the month, when the fee was earned. An issued invoice keeps its own tax. */
-async function charged(scope: JournalScope, { tenant, period, fees, ...of }: Statement): Promise<Written> {
+async function charged(scope: JournalScope, statement: Statement): Promise<Written> {
+  const { tenant, period, fees } = statement
   const { month, end } = period
   const slug = tenant.partnerSlug
   const issued = await scope.store.findInvoiceOf(slug, month)
   const tax = issued?.tax ?? taxOf(fees.total, scope.tax({ month, slug }))
-  const lines = feeLines({ tenant, period, fees, ...of }).map(
+  const lines = feeLines(statement).map(
     ({ item, amount }): Posting => ({ account: 'revenue', amount: -amount as Usd, note: item }),
   )
   return transaction(scope, {
@@ -105,9 +106,8 @@ function transaction(
       const name = accounts[account].replaceAll('{partner}', slug)
       return { name, amount: `${formatUsd(amount)} USD`, note: note === undefined ? '' : `  ; ${note}` }
     })
-  const widest = (of: (row: (typeof rows)[number]) => string): number =>
-    Math.max(...rows.map((row) => of(row).length))
-  const [names, amounts] = [widest(({ name }) => name), widest(({ amount }) => amount)]
+  const names = Math.max(...rows.map(({ name }) => name.length))
+  const amounts = Math.max(...rows.map(({ amount }) => amount.length))
   const written = rows.map(
     ({ name, amount, note }) => `    ${name.padEnd(names)}  ${amount.padStart(amounts)}${note}\n`,
   )

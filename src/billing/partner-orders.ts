@@ -83,8 +83,8 @@ function rowReader(
   const places = { order: placeOf('order'), usd: placeOf('usd'), btc: placeOf('btc') }
   const others = { fee: placeOf('fee'), plan: placeOf('plan') }
   const whose = [
-    { name: 'partner_slug', place: names.indexOf('partner_slug'), own: partnerSlug },
-    { name: 'environment', place: names.indexOf('environment'), own: environment },
+    { name: 'partner_slug', place: names.indexOf('partner_slug'), expected: partnerSlug },
+    { name: 'environment', place: names.indexOf('environment'), expected: environment },
   ].filter(({ place }) => place >= 0)
   return ({ line, cells }) => {
     if (cells.length !== names.length)
@@ -92,8 +92,8 @@ function rowReader(
     const cell = (place: number): string => cells[place] ?? ''
     const order = cell(places.order)
     if (order === '' && cells[0] === TOTAL) return null
-    for (const { name, place, own } of whose)
-      if (cell(place) !== own) throw wrong(line, `${name} is ${shown(cell(place))}, not ${own}`)
+    for (const { name, place, expected } of whose)
+      if (cell(place) !== expected) throw wrong(line, `${name} is ${shown(cell(place))}, not ${expected}`)
     const amount = (place: number): bigint | null =>
       place < 0 ? null : amountOf(cell(place), decimalComma, (why) => wrong(line, `${names[place]} ${why}`))
     const [spent, bought] = [amount(places.usd), amount(places.btc)]

@@ -118,13 +118,13 @@ async function storedTerms(
   { partnerSlug }: Tenant,
   { month, end }: FixedPeriod,
 ): Promise<Stored> {
-  const own = periodOf(month)
+  const whole = periodOf(month)
   const since = (await store.findPartner(partnerSlug))?.createdAt
   return {
     tiers: await store.listTiers(),
     overrides: await store.listTierOverridesAfter(partnerSlug, BEGINNING),
     minimumEnds: await store.listMinimumEnds(partnerSlug),
-    isDue: since !== undefined && since < own.end && end > own.start,
+    isDue: since !== undefined && since < whole.end && end > whole.start,
   }
 }
 

@@ -25,7 +25,7 @@ import type {
   TierStore,
   UserLine,
 } from '../store/store.ts'
-import type { PartnerColumn, SumColumn, SummaryColumn } from './columns.ts'
+import type { ColumnOf, SumColumn } from './columns.ts'
 import type { Cell, Row } from './csv.ts'
 
 /** Reads a listing page by page, each after the last row of the one before. */
@@ -52,15 +52,15 @@ export type Billed = { statement: Statement; users: (UserLine & { fee: Usd })[] 
 
 /** Reads and bills one tenant's month. `period` comes from the store's fixPeriod, so that several reports agree. */
 export async function bill(store: StatementStore, tenant: Tenant, period: FixedPeriod): Promise<Billed> {
-  const own: Period = periodOf(period.month)
+  const month: Period = periodOf(period.month)
   const { activity, users } = await store.readActivity(tenant, period)
   const { tiers, override, lastMinimum, partnerSince } = await store.readTerms(tenant, period.month)
   const chosen = chooseTier(tiersInForce(tiers, period.month), override, activity.volume)
-  const begun = period.end > own.start
-  const partnerExisted = begun && partnerSince !== null && partnerSince < own.end
+  const begun = period.end > month.start
+  const partnerExisted = begun && partnerSince !== null && partnerSince < month.end
   const statement = statementOf({
     tenant,
-    period: own,
+    period: month,
     final: period.final,
     activity,
     partnerExisted,
@@ -102,9 +102,9 @@ export const statementJson = ({ tenant, period, tier, activity, fees, ...rest }:
     user_fee_usd: formatUsd(fees.userFee),
     minimum_fee_usd: formatUsd(fees.minimumFee),
     total_fee_usd: formatUsd(fees.total),
-  }) satisfies Record<SummaryColumn, Cell>
+  }) satisfies Record<ColumnOf<'summary'>, Cell>
 
-export const sumsByTenant = (statements: readonly Statement[]): Row<PartnerColumn>[] =>
+export const sumsByTenant = (statements: readonly Statement[]): Row<ColumnOf<'partners'>>[] =>
   [...Map.groupBy(statements, ({ tenant }) => `${tenant.partnerSlug} ${tenant.environment}`)]
     .sort(([a], [b]) => (a < b ? -1 : 1))
     .map(([, months]) => sumJson(months))
@@ -112,9 +112,10 @@ export const sumsByTenant = (statements: readonly Statement[]): Row<PartnerColum
 /** A tenant's months, in their order, as one row. An active user counts once for each month. */
 function sumJson(months: readonly Statement[]) {
   const [first, last] = [months[0] as Statement, months.at(-1) as Statement]
-  const count = (of: (month: Statement) => number) => months.reduce((sum, month) => sum + of(month), 0)
-  const sum = <U extends bigint>(of: (month: Statement) => U) =>
-    months.reduce<bigint>((sum, month) => sum + of(month), 0n) as U
+  const count = (figure: (month: Statement) => number) =>
+    months.reduce((sum, month) => sum + figure(month), 0)
+  const sum = <U extends bigint>(amount: (month: Statement) => U) =>
+    months.reduce<bigint>((sum, month) => sum + amount(month), 0n) as U
   const volume = sum(({ activity }) => activity.volume)
   const btc = sum(({ activity }) => activity.btc)
   return {
@@ -134,7 +135,7 @@ function sumJson(months: readonly Statement[]) {
     user_fee_usd: formatUsd(sum(({ fees }) => fees.userFee)),
     up_to_minimum_usd: formatUsd(sum(({ fees }) => (fees.total - fees.volumeFee - fees.userFee) as Usd)),
     total_fee_usd: formatUsd(sum(({ fees }) => fees.total)),
-  } satisfies Row<PartnerColumn>
+  } satisfies Row<ColumnOf<'partners'>>
 }
 
 export const userLineJson = ({ partnerUserId, ...line }: UserLine & { fee: Usd }) => ({
@@ -146,7 +147,6 @@ export const totalsJson = (users: Billed['users']) => sumsJson(totalOf(users))
 
 type UserSums = Omit<Billed['users'][number], 'partnerUserId'>
 
-/** The sums over all users of a month. */
 export function totalOf(users: Billed['users']): UserSums {
   const sum = { trades: 0, volume: 0n, btc: 0n, partnerFees: 0n, fee: 0n }
   for (const user of users) {
@@ -190,24 +190,24 @@ export type Listings = {
 
 /** `key` names the tenant, the month, and the end of the period. */
 export function createListings(): Listings {
-  const kept = new Map<string, { listing: Listing; timer: NodeJS.Timeout }>()
+  const listings = new Map<string, { listing: Listing; timer: NodeJS.Timeout }>()
 
   function drop(key: string): void {
-    clearTimeout(kept.get(key)?.timer)
-    kept.delete(key)
+    clearTimeout(listings.get(key)?.timer)
+    listings.delete(key)
   }
 
   function keep(key: string, listing: Listing): void {
     drop(key)
-    const [oldest] = kept.keys()
-    if (oldest !== undefined && kept.size >= LISTINGS_MAX) drop(oldest)
-    kept.set(key, { listing, timer: setTimeout(() => drop(key), IDLE_MS).unref() })
+    const [oldest] = listings.keys()
+    if (oldest !== undefined && listings.size >= LISTINGS_MAX) drop(oldest)
+    listings.set(key, { listing, timer: setTimeout(() => drop(key), IDLE_MS).unref() })
   }
 
   return {
     keep,
     find(key) {
-      const found = kept.get(key)
+      const found = listings.get(key)
       // A listing that is read becomes the newest again.
       if (found) keep(key, found.listing)
       return found?.listing ?? null
@@ -251,8 +251,8 @@ function tierByTheGuide({ period, activity }: Statement, { tiers, overrides }: S
   const current = new Map<string, Tier>()
   const firstMonth = new Map<string, string>()
   for (const tier of tiers.filter(({ fromMonth }) => fromMonth <= month)) {
-    const known = current.get(tier.name)
-    if (!known || known.fromMonth < tier.fromMonth) current.set(tier.name, tier)
+    const newest = current.get(tier.name)
+    if (!newest || newest.fromMonth < tier.fromMonth) current.set(tier.name, tier)
     const begun = firstMonth.get(tier.name)
     if (begun === undefined || tier.fromMonth < begun) firstMonth.set(tier.name, tier.fromMonth)
   }
@@ -263,30 +263,22 @@ function tierByTheGuide({ period, activity }: Statement, { tiers, overrides }: S
   if (override) return { tier: override, source: 'override' }
   // The older tier began in an earlier month, or was set first in the same month.
   const isOlder = (one: Tier, than: Tier): boolean => {
-    const [own, other] = [firstMonth.get(one.name) ?? '', firstMonth.get(than.name) ?? '']
-    return own === other ? one.place < than.place : own < other
+    const [begun, other] = [firstMonth.get(one.name) ?? '', firstMonth.get(than.name) ?? '']
+    return begun === other ? one.place < than.place : begun < other
+  }
+  // Reached is better than not reached; of two reached the higher, of two others the lower, of equals the older.
+  const isBetter = (one: Tier, than: Tier): boolean => {
+    const [a, b] = [one.minVolume ?? 0n, than.minVolume ?? 0n]
+    if (a === b) return isOlder(one, than)
+    const [reachesOne, reachesOther] = [activity.volume >= a, activity.volume >= b]
+    if (reachesOne !== reachesOther) return reachesOne
+    return reachesOne ? a > b : a < b
   }
   let best: Tier | null = null
-  for (const tier of current.values()) {
-    if (tier.minVolume === null) continue
-    if (best === null || isBetter(tier, best, activity.volume, isOlder)) best = tier
-  }
+  for (const tier of current.values())
+    if (tier.minVolume !== null && (best === null || isBetter(tier, best))) best = tier
   if (best === null) throw new Error('no stored tier has a volume')
   return { tier: best, source: 'volume' }
-}
-
-/** Reached is better than not reached; of two reached the higher, of two others the lower, of equals the older. */
-function isBetter(
-  one: Tier,
-  than: Tier,
-  volume: bigint,
-  isOlder: (one: Tier, than: Tier) => boolean,
-): boolean {
-  const [a, b] = [one.minVolume ?? 0n, than.minVolume ?? 0n]
-  if (a === b) return isOlder(one, than)
-  const [reachesOne, reachesOther] = [volume >= a, volume >= b]
-  if (reachesOne !== reachesOther) return reachesOne
-  return reachesOne ? a > b : a < b
 }
 
 /**

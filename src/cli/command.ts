@@ -15,8 +15,6 @@ import type { Cli } from './context.ts'
 export const onDatabase = (program: string, db: string): string =>
   holdsSecret(db) ? `TRANCHE_DB="$TRANCHE_DB" ${program}` : `${program} --db ${quoted(db)}`
 
-// The partner or the environment that a command line names.
-
 /** Throws partner_not_found. */
 export async function partnerNamed(store: Store, slug: string): Promise<Partner> {
   const partner = await store.findPartner(slug)
@@ -39,8 +37,6 @@ export async function filterOf(
   if (partner !== undefined) await partnerNamed(store, partner)
   return { slug: partner ?? null, environment: env ?? null }
 }
-
-// The audit entry of a command: who changes what.
 
 export const auditEntry = (
   cli: Cli,
@@ -75,7 +71,6 @@ const withRights = (self: string, program: string): string =>
 
 const wordOf = (word: string): string => (word === IN_VARIABLE ? `"${word}"` : quoted(word))
 
-/** An urgent finding is marked. */
 export const findingInWords = ({ level, severity, kind, subject, message, mend }: FindingJson): string =>
   [
     `${(level === 'warning' && severity === 'page' ? 'urgent' : level).padEnd(7)}  ${kind}  ${subject}`,

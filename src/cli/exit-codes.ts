@@ -64,24 +64,22 @@ const EXIT_OF: Record<CommandProblem | SharedProblem, number> = {
   user_not_found: EXIT.notFound,
 }
 
-/** The exit code of a problem. A problem of calls only is a bug here. */
-const exitOf = (code: ProblemCode): number =>
-  Object.hasOwn(EXIT_OF, code) ? EXIT_OF[code as keyof typeof EXIT_OF] : EXIT.failed
-
 type Failure = { exitCode: number; code: string; message: string }
 
 export function failureOf(error: unknown): Failure {
-  if (error instanceof Problem)
-    return { exitCode: exitOf(error.code), code: error.code, message: error.message }
+  if (error instanceof Problem) {
+    // A problem of calls only is a bug here.
+    const exitCode = (EXIT_OF as Partial<Record<ProblemCode, number>>)[error.code] ?? EXIT.failed
+    return { exitCode, code: error.code, message: error.message }
+  }
   if (error instanceof Interrupted)
     return { exitCode: EXIT.interrupted, code: 'interrupted', message: error.message }
   const sentence = systemSentence(error)
   if (sentence !== null) return { exitCode: EXIT.failed, code: 'storage_failed', message: sentence }
   const { code, message } = error as { code?: unknown; message?: unknown }
-  const text = typeof message === 'string' ? message : String(error)
   return {
     exitCode: EXIT.failed,
     code: typeof code === 'string' ? code.toLowerCase() : 'failed',
-    message: text,
+    message: typeof message === 'string' ? message : String(error),
   }
 }

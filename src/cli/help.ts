@@ -2,7 +2,7 @@
 // with a meaning of their own.
 
 import type { Command } from 'commander'
-import { Problem } from '../core/problem.ts'
+import { usage } from '../core/problem.ts'
 import { NO_OPTIONS } from './options.ts'
 
 /** The width at which help wraps when the terminal's is unknown. */
@@ -27,7 +27,7 @@ export const GROUPS: readonly { heading: string; commands: readonly string[] }[]
   },
 ]
 
-/** The examples of each command, by its words; the program itself has none. */
+/** The examples of each command, by its words. */
 const EXAMPLES: Record<string, string[]> = {
   '': ['demo', 'status --help'],
   init: [
@@ -164,7 +164,6 @@ const EXAMPLES: Record<string, string[]> = {
   demo: ['demo', 'demo --seed 7'],
 }
 
-/** Exit codes with a meaning of their own. */
 const EXITS: Record<string, string> = {
   '': '0 done, 1 failed, 2 usage, 3 found something or some items failed, 4 not found, 5 conflict, 11 the database is locked, 12 the database is newer than this program, 130 interrupted.',
   init: '0 everything is in place, 1 a step failed: it prints what was done.',
@@ -205,9 +204,9 @@ const EXITS: Record<string, string> = {
 /** Adds the program's commands in the order of the groups, each under its group's heading. */
 export function addInGroups(program: Command, commands: readonly Command[]): void {
   const grouped = GROUPS.flatMap(({ heading, commands: names }) => {
-    const own = commands.filter((command) => names.includes(command.name()))
-    own.sort((a, b) => names.indexOf(a.name()) - names.indexOf(b.name()))
-    return own.map((command) => command.helpGroup(heading))
+    const members = commands.filter((command) => names.includes(command.name()))
+    members.sort((a, b) => names.indexOf(a.name()) - names.indexOf(b.name()))
+    return members.map((command) => command.helpGroup(heading))
   })
   for (const command of new Set([...grouped, ...commands])) program.addCommand(command)
   // The parser's own commands, and any without a group.
@@ -256,15 +255,13 @@ export function askedHelp(program: Command, argv: readonly string[]): string[] |
     if (!next) {
       if (!isAsked) return null
       if (command.commands.length > 0) return [...path, word]
-      throw new Problem('usage', `'${path.join(' ')}' has no command '${word}'.`)
+      throw usage(`'${path.join(' ')}' has no command '${word}'.`)
     }
     path.push(word)
     command = next
   }
   return isAsked ? [...path, '--help', ...unknown] : null
 }
-
-// Probable misspellings: options that do not exist, and variables that set nothing.
 
 /** A missing required option may be there, but misspelt: the parser complains only about the missing one. */
 export function misspelt(program: Command, argv: readonly string[], complaint: string): string {
@@ -285,8 +282,6 @@ export function unknownVariables(program: Command, env: NodeJS.ProcessEnv): stri
   })
   return Object.keys(env).filter((name) => name.startsWith('TRANCHE_') && !known.has(name))
 }
-
-// A walk over the command tree.
 
 /** Visits a command and all its subcommands. The path of the given one is empty; `key create` has two words. */
 export function everyCommand(

@@ -4,14 +4,13 @@ import { closeSync, fstatSync, readFileSync, readSync } from 'node:fs'
 import { Problem, unreadable } from '../core/problem.ts'
 import { openNamed } from '../plain-file.ts'
 
-/** A secret in a file. An editor or `echo` ends it with a line break that is not part of it. */
-const readSecret = (file: string): string => readInput(file).replace(/\r?\n$/, '')
-
 /** The webhook secret in a file, else in TRANCHE_WEBHOOK_SECRET, else null. Throws bad_file for an empty file. */
 export function givenSecret(file: string | undefined): string | null {
-  const secret = file === undefined ? process.env.TRANCHE_WEBHOOK_SECRET : readSecret(file)
-  if (file !== undefined && !secret) throw new Problem('bad_file', `${file} holds no secret.`)
-  return secret || null
+  if (file === undefined) return process.env.TRANCHE_WEBHOOK_SECRET || null
+  // An editor or `echo` ends it with a line break that is not part of it.
+  const secret = readInput(file).replace(/\r?\n$/, '')
+  if (secret === '') throw new Problem('bad_file', `${file} holds no secret.`)
+  return secret
 }
 
 /** Its checksum is left to the service, whose answer explains what is wrong with a key. */

@@ -4,7 +4,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { userInfo } from 'node:os'
 import { join, resolve } from 'node:path'
-import { Problem, reasonInWords } from '../core/problem.ts'
+import { reasonInWords, usage } from '../core/problem.ts'
 import { withPlain } from '../plain-file.ts'
 import { INSTALLED, isServer, shownAddress } from '../store/address.ts'
 import { onDatabase } from './command.ts'
@@ -94,10 +94,10 @@ export const installedSettings = (env: NodeJS.ProcessEnv): Record<string, string
 /** Nobody can call 0.0.0.0 or ::, so loopback stands for them. */
 export function serviceUrl(settingOf: (name: string) => string | undefined): string {
   const host = settingOf('TRANCHE_HOST') ?? '127.0.0.1'
-  const asked = { '0.0.0.0': '127.0.0.1', '::': '::1' }[host] ?? host
+  const target = { '0.0.0.0': '127.0.0.1', '::': '::1' }[host] ?? host
   const scheme = settingOf('TRANCHE_TLS_CERT') === undefined ? 'http' : 'https'
   const port = settingOf('TRANCHE_PORT') ?? '8080'
-  return `${scheme}://${asked.includes(':') ? `[${asked}]` : asked}:${port}`
+  return `${scheme}://${target.includes(':') ? `[${target}]` : target}:${port}`
 }
 
 const inFull = (db: string): string => (isServer(db) ? db : resolve(db))
@@ -126,8 +126,7 @@ function readSettings(file: string): Record<string, string> | null {
     if (code === 'ENOENT' || code === 'ENOTDIR') return null
     if (code !== 'EACCES') throw error
     if (existsSync(DATABASE_DEFAULT)) return null
-    throw new Problem(
-      'usage',
+    throw usage(
       `The service installed on this machine has its settings in ${file}, which this user may not read: ` +
         'run the command with `sudo` before it, or name another database with --db.',
     )
@@ -155,8 +154,7 @@ const unquoted = (value: string): string =>
 function refuseTwo(database: string): void {
   const here = resolve(DATABASE_DEFAULT)
   if (!existsSync(here) || here === inFull(database)) return
-  throw new Problem(
-    'usage',
+  throw usage(
     `There is a ${DATABASE_DEFAULT} in this folder, and the service installed on this machine has ${shownAddress(database)}: ` +
       'name the one you mean with --db.',
   )
@@ -171,8 +169,7 @@ function become(user: string, env: NodeJS.ProcessEnv): void {
     process.setgid?.(user)
     process.setuid?.(user)
   } catch (error) {
-    throw new Problem(
-      'usage',
+    throw usage(
       `The service installed on this machine runs as ${user}, and this process cannot (${reasonInWords(error)}): ` +
         'name the database with --db.',
     )

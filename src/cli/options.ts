@@ -4,7 +4,7 @@
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import { isMonth } from '../core/month.ts'
 import { ENVIRONMENTS, PARTNER_SLUG_MAX, PARTNER_SLUG_PATTERN } from '../core/partner.ts'
-import { Problem } from '../core/problem.ts'
+import { Problem, usage } from '../core/problem.ts'
 import { ID_MAX, REASON_MAX } from '../core/text.ts'
 import { type Instant, parseInstant, parseSpan, plus, SPAN_MAX_DAYS } from '../core/time.ts'
 import type { Guard } from '../webhook/address-guard.ts'
@@ -54,7 +54,6 @@ export const amount = word((text) => /^\d{1,10}(\.\d{1,8})?$/.test(text), decima
 /** Dollars or coins as in a partner's own list: rounded like a confirmation. */
 export const partnersAmount = word((text) => /^\d{1,10}(\.\d{1,18})?$/.test(text), decimalOf('18'))
 
-/** A required --reason: one line of text. */
 export const reasonOption = (what: string) => optionalReason(what).makeOptionMandatory()
 
 const oneLine = word(
@@ -93,10 +92,7 @@ export function setting(flags: string, words: string): Option {
   return option.env(`TRANCHE_${option.name().replaceAll('-', '_').toUpperCase()}`)
 }
 
-export const environmentOption = () =>
-  new Option('--env <environment>', 'the environment').choices(ENVIRONMENTS)
-
-// --db: its default, and the warning about a password on the command line.
+export const envOption = () => new Option('--env <environment>', 'the environment').choices(ENVIRONMENTS)
 
 export const DATABASE_DEFAULT = 'tranche.db'
 
@@ -118,18 +114,13 @@ const timeUpTo = (daysMax: number) => (text: string) => {
   )
 }
 
-/** Node's timers count milliseconds in 31 bits. With a longer wait, they do not wait at all. */
-const TIMER_MAX_DAYS = 24
-
 /** A duration, or a distance in time, in ms. Not for timers, which take `interval`. */
 export const duration = timeUpTo(SPAN_MAX_DAYS)
 
-/** How long a timer waits, in ms. */
-export const interval = timeUpTo(TIMER_MAX_DAYS)
+/** How long a timer waits, in ms. Node's timers count them in 31 bits: with a longer wait, they do not wait at all. */
+export const interval = timeUpTo(24)
 
 export const intervalOrOff = (text: string): number | 'off' => (text === 'off' ? text : interval(text))
-
-// --price-feed: the source of a pass's price.
 
 const FEEDS = 'none, static:PRICE, an exchange, median, or a JSON ticker (tranche docs engine)'
 export const priceFeedOption = () => setting('--price-feed <spec>', FEEDS).default('none')
@@ -161,10 +152,8 @@ export const NO_OPTIONS = ['TRANCHE_CACHE', 'TRANCHE_TRUST_FAILOVER', 'TRANCHE_W
 /** Throws usage when one of those is set but empty; the parser complains about the others. */
 export function refuseEmptyVariables(env: NodeJS.ProcessEnv): void {
   const empty = NO_OPTIONS.find((name) => env[name]?.trim() === '')
-  if (empty !== undefined) throw new Problem('usage', `${empty} must not be empty.`)
+  if (empty !== undefined) throw usage(`${empty} must not be empty.`)
 }
-
-// The option of commands that call a service as its partner would: the service's address.
 
 export const serviceOption = () =>
   setting('--url <url>', 'the service')
@@ -233,11 +222,9 @@ export async function webhooksOf(options: WebhookOptions, namesAddresses = false
     return { guard, send: createSend({ guard, headerPrefix, caFile: webhookCa ?? null }) }
   } catch (error) {
     if (error instanceof Problem) throw error
-    throw new Problem('usage', `--webhook options: ${(error as Error).message}`)
+    throw usage(`--webhook options: ${(error as Error).message}`)
   }
 }
-
-// How long to wait before calling an unreachable service again.
 
 /** The waits of the contract, in seconds; the last one is repeated. */
 export const WAITS_S = [1, 2, 5, 10, 30, 60]

@@ -49,13 +49,9 @@ export const VERSION_ASKED = 'tranche.version'
  */
 export function createProgram(
   options: Pick<Cli, 'streams' | 'machine' | 'exitWith' | 'endSoon'>,
-  {
-    remark,
-    json,
-    shell = () => 'tranche',
-    become = () => {},
-  }: { remark: (complaint: string) => string; json: boolean; shell?: () => string; become?: () => void },
+  start: { remark: (complaint: string) => string; json: boolean; shell?: () => string; become?: () => void },
 ): { program: Command; cli: Cli } {
+  const { remark, json, shell = () => 'tranche', become = () => {} } = start
   const program = new Command('tranche')
   const globals = () => program.opts<Globals>()
   const self = () =>
@@ -137,8 +133,6 @@ export function createProgram(
 const WORDS_WIDTH_MIN = 10
 
 const widthOf = (stream: Streams['out']): number => (stream.isTTY && stream.columns) || HELP_COLUMNS
-
-// version: the version of this program, and its Node.
 
 export const versionJson = () => ({ version: VERSION, node: process.versions.node })
 

@@ -2,7 +2,7 @@
 // questions, and signals to stop.
 
 import { stripVTControlCharacters, styleText } from 'node:util'
-import { Problem } from '../core/problem.ts'
+import { usage } from '../core/problem.ts'
 import { cut, visible, visibleCell } from '../core/text.ts'
 import type { PageRequest } from '../store/store.ts'
 import type { Cli, Streams } from './context.ts'
@@ -12,7 +12,6 @@ export function print(cli: Cli, value: unknown, words: () => string): void {
   cli.streams.out.write(cli.globals().json ? `${JSON.stringify(value)}\n` : `${words()}\n`)
 }
 
-/** A result that a person reads as a list of fields. */
 export const printFields = (cli: Cli, fields: Fields): void => print(cli, fields, () => renderFields(fields))
 
 /** The result of a command that wrote files: JSON for a script, a remark for a person. */
@@ -26,7 +25,6 @@ export function note(cli: Cli, text: string): void {
   if (!cli.globals().json) cli.streams.err.write(`${visible(text)}\n`)
 }
 
-/** Warns of a problem while the command continues. */
 export function warn(cli: Cli, text: string): void {
   // For a script, warnings are collected until the end, so that stderr is a single JSON object.
   if (cli.globals().json) cli.warnings.push(text)
@@ -41,7 +39,6 @@ export type Listing<R> = {
   cursor: (row: R) => number | string
   /** The cursor after which to begin. */
   after?: PageRequest['after']
-  /** The most rows. */
   limit?: number
 }
 
@@ -65,7 +62,6 @@ type Shape<R, J> = { json: (row: R) => J; columns: Column<J>[]; none: string }
 export const printList = <R, J extends object>(cli: Cli, listing: Listing<R> & Shape<R, J>): Promise<void> =>
   printPages(cli, pagesOf(listing), listing)
 
-/** Prints rows as they come, page by page, in the same two ways. */
 export async function printPages<R, J extends object>(
   cli: Cli,
   pages: AsyncIterable<R[]> | Iterable<R[]>,
@@ -159,8 +155,6 @@ export function renderFields(fields: Fields): string {
 export const tableBelow = async <T>(columns: Column<T>[], rows: T[]): Promise<string> =>
   rows.length === 0 ? '' : `\n\n${await renderTable(columns, rows)}`
 
-// Colours.
-
 export type Style = 'bold' | 'dim' | 'green' | 'yellow' | 'red' | 'cyan'
 export type Paint = (style: Style, text: string) => string
 
@@ -186,8 +180,6 @@ export const clippedLeft = (text: string, room: number): string => {
     ? characters.join('')
     : `…${characters.slice(characters.length - room + 1).join('')}`
 }
-
-// Breaks text into lines of a given width. Colours take no room.
 
 /** Lines of at most `width`, unless a word is longer. */
 export function wrapped(text: string, width: number): string[] {
@@ -229,9 +221,7 @@ export function createProgress({ err }: Pick<Streams, 'err'>, label: (share: num
   }
 }
 
-// The question before a dangerous change.
-
-/** Whether there is a person to ask: a terminal both ways, and no script that wants JSON. */
+/** Whether a person can be asked: stdin and stderr are a terminal, and no script wants JSON. */
 export const mayAsk = ({ streams, globals }: Cli): boolean =>
   Boolean(streams.in.isTTY && streams.err.isTTY && !globals().json)
 
@@ -274,7 +264,7 @@ export async function ask<T>(cli: Cli, question: string, read: (answer: string) 
     try {
       return read(answer)
     } catch (error) {
-      if (tries === TRIES) throw new Problem('usage', `${(error as Error).message} Nothing was changed.`)
+      if (tries === TRIES) throw usage(`${(error as Error).message} Nothing was changed.`)
       note(cli, (error as Error).message)
     }
   }
@@ -288,7 +278,7 @@ export const askOptional = <T>(cli: Cli, question: string, read: (answer: string
 export async function confirmOnTerminal(cli: Cli, question: string): Promise<void> {
   if (!mayAsk(cli)) return
   const answer = await askLine(cli, `${question} [y/N]`)
-  if (!isYes(answer)) throw new Problem('usage', 'Nothing was changed.')
+  if (!isYes(answer)) throw usage('Nothing was changed.')
 }
 
 /** For changes that cannot be undone: asks on a terminal; anywhere else `yes` is required. Throws as above. */
@@ -297,11 +287,10 @@ export async function confirmForGood(
   { yes, what, question }: { yes: boolean; what: string; question: string },
 ): Promise<void> {
   if (yes) return
-  if (!mayAsk(cli)) throw new Problem('usage', `${what}: where nobody can be asked, add --yes.`)
+  if (!mayAsk(cli)) throw usage(`${what}: where nobody can be asked, add --yes.`)
   await confirmOnTerminal(cli, question)
 }
 
-/** The option of the commands that ask so. */
 export const YES = ['--yes', 'do not ask; needed where there is no terminal'] as const
 
 export const isYes = (answer: string): boolean => /^y(es)?$/i.test(answer)

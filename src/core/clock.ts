@@ -18,20 +18,16 @@ export const agree = (clock: Instant, testimony: Instant): boolean =>
   Math.abs(clock - testimony) <= CLOCK_DIFFERENCE_MAX_MS
 
 /**
- * Decides whether the clock is disputed, from the present testimony and the standing dispute. A silent witness neither
+ * Decides whether the clock is disputed, from the present testimony and the open dispute. A silent witness neither
  * starts nor ends a dispute, unless the clock has been set in the meantime. A pass without a witness ends it.
  */
-export function decideDispute(
-  clock: Instant,
-  testimony: Testimony,
-  standing: Dispute | null,
-): Dispute | null {
+export function decideDispute(clock: Instant, testimony: Testimony, open: Dispute | null): Dispute | null {
   if (testimony === 'none') return null
   if (testimony !== 'silent')
     return agree(clock, testimony.at) ? null : { clockAt: clock, witness: testimony }
-  if (standing === null || wasSet(standing, clock)) return null
-  const { source, at } = standing.witness
-  return { clockAt: clock, witness: { source, at: plus(at, clock - standing.clockAt) } }
+  if (open === null || wasSet(open, clock)) return null
+  const { source, at } = open.witness
+  return { clockAt: clock, witness: { source, at: plus(at, clock - open.clockAt) } }
 }
 
 /** Whether the clock has been corrected: one that was ahead has gone back, or one that was behind has caught up. */

@@ -62,24 +62,19 @@ const RANDOM_BITS = 74n
 const RANDOM_MAX = (1n << RANDOM_BITS) - 1n
 
 /**
- * The next execution id after `previous`, the highest one so far. Ids rise strictly in creation order, whatever the
+ * The next execution id after `last`, the highest one so far. Ids rise strictly in creation order, whatever the
  * clock does: within a millisecond, and after a step backwards, the time part of the previous id stays and its random
  * part is counted up (RFC 9562, 6.2, method 2).
  * @param entropy at least ten random bytes
  */
-export function nextExecutionId(
-  previous: ExecutionId | null,
-  now: Instant,
-  entropy: Uint8Array,
-): ExecutionId {
+export function nextExecutionId(last: ExecutionId | null, now: Instant, entropy: Uint8Array): ExecutionId {
   const random = fromBytes(entropy) & RANDOM_MAX
-  if (previous === null) return assemble(BigInt(now), random >> 1n)
-  const last = takeApart(previous)
-  if (BigInt(now) > last.ms) return assemble(BigInt(now), random >> 1n)
+  const previous = last === null ? null : takeApart(last)
+  if (previous === null || BigInt(now) > previous.ms) return assemble(BigInt(now), random >> 1n)
   // A step of up to 2^32 keeps neighbours unguessable, and half the space still leaves room for 2^41 ids per
   // millisecond.
-  const counted = last.random + 1n + (random & 0xffff_ffffn)
-  return counted <= RANDOM_MAX ? assemble(last.ms, counted) : assemble(last.ms + 1n, random >> 1n)
+  const counted = previous.random + 1n + (random & 0xffff_ffffn)
+  return counted <= RANDOM_MAX ? assemble(previous.ms, counted) : assemble(previous.ms + 1n, random >> 1n)
 }
 
 function assemble(ms: bigint, random: bigint): ExecutionId {
@@ -135,12 +130,10 @@ export function deliver(execution: Execution, now: Instant): Execution {
   }
 }
 
+type Cancelled = { execution: Execution; window: Window }
+
 /** Ends an open execution because its plan was cancelled or its user disabled. The whole reservation goes back. */
-export function cancel(
-  execution: Execution,
-  window: Window,
-  now: Instant,
-): { execution: Execution; window: Window } {
+export function cancel(execution: Execution, window: Window, now: Instant): Cancelled {
   return {
     execution: { ...execution, status: 'cancelled', cancelledAt: now },
     window: settle(window, execution.amount, ZERO_USD),
@@ -149,20 +142,18 @@ export function cancel(
 
 /** Ends an open execution that nobody will ever confirm. Throws execution_recorded, execution_cancelled. */
 export function cancelByHand(
-  facts: { execution: Execution; window: Window; trade: { report: { status: ExecutionStatus } } | null },
+  { execution, window, trade }: Cancelled & { trade: { report: { status: ExecutionStatus } } | null },
   reason: string,
   now: Instant,
-): { execution: Execution; window: Window } {
-  const { execution, window, trade } = facts
+): Cancelled {
   if (trade) {
     throw new Problem(
       'execution_recorded',
       `Execution ${execution.executionId} is recorded as ${trade.report.status}: what happened cannot be cancelled.`,
     )
   }
-  if (!isOpen(execution)) {
+  if (!isOpen(execution))
     throw new Problem('execution_cancelled', `Execution ${execution.executionId} is cancelled already.`)
-  }
   const ended = cancel(execution, window, now)
   return { ...ended, execution: { ...ended.execution, cancelReason: reason } }
 }

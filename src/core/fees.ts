@@ -3,7 +3,7 @@
 import { type Btc, CENT, roundToCents, type Usd, ZERO_USD } from './money.ts'
 import type { Period } from './month.ts'
 import type { Tenant } from './partner.ts'
-import { notFound, Problem } from './problem.ts'
+import { notFound, Problem, usage } from './problem.ts'
 import { type Instant, monthOf } from './time.ts'
 
 export type Activity = {
@@ -60,13 +60,13 @@ const chargedVolume = (volume: Usd): Usd => (volume > 0n ? volume : ZERO_USD)
 
 /** Computes a statement. Nothing is charged in the test environment, nor for a month before the partner existed. */
 export function statementOf(
-  of: Omit<Statement, 'fees' | 'billable'> & { partnerExisted: boolean; lastMinimum: string | null },
+  drawn: Omit<Statement, 'fees' | 'billable'> & { partnerExisted: boolean; lastMinimum: string | null },
 ): Statement {
-  const { partnerExisted, lastMinimum, ...rest } = of
-  const billable = of.tenant.environment === 'live'
+  const { partnerExisted, lastMinimum, ...rest } = drawn
+  const billable = drawn.tenant.environment === 'live'
   if (!billable || !partnerExisted) return { ...rest, billable, fees: NO_FEES }
-  const isMinimumDue = lastMinimum === null || of.period.month <= lastMinimum
-  return { ...rest, billable, fees: feesOf(of.tier, of.activity, isMinimumDue) }
+  const isMinimumDue = lastMinimum === null || drawn.period.month <= lastMinimum
+  return { ...rest, billable, fees: feesOf(drawn.tier, drawn.activity, isMinimumDue) }
 }
 
 /** What a user's own trades would cost before rounding, in units of 1e-12 dollars: the weight of the user's share. */
@@ -126,17 +126,15 @@ export type TierTerms = Pick<Tier, 'name'> & { fromMonth: string | null; rateBps
 export function setTier(versions: readonly Tier[], terms: TierTerms, now: Instant): Tier {
   const { name } = terms
   if (!TIER_NAME_PATTERN.test(name) || name === NO_TIER)
-    throw new Problem(
-      'usage',
+    throw usage(
       `A tier name is 1 to ${TIER_NAME_MAX} lower-case letters, digits and hyphens, and not "${NO_TIER}".`,
     )
   const fromMonth = terms.fromMonth ?? monthOf(now)
   refusePastMonth(fromMonth, monthOf(now))
   const before = tiersInForce(versions, fromMonth).find((tier) => tier.name === name)
   const rateBps = terms.rateBps ?? before?.rateBps
-  if (rateBps === undefined)
-    throw new Problem('usage', `There is no tier ${name} in ${fromMonth} yet: give its --rate-bps.`)
-  const made: Tier = {
+  if (rateBps === undefined) throw usage(`There is no tier ${name} in ${fromMonth} yet: give its --rate-bps.`)
+  const tier: Tier = {
     name,
     fromMonth,
     place: placeOf(versions, name),
@@ -145,8 +143,8 @@ export function setTier(versions: readonly Tier[], terms: TierTerms, now: Instan
     perActiveUser: terms.perActiveUser ?? before?.perActiveUser ?? ZERO_USD,
     monthlyMinimum: terms.monthlyMinimum ?? before?.monthlyMinimum ?? ZERO_USD,
   }
-  refuseNoVolumes(versions, made)
-  return made
+  refuseNoVolumes(versions, tier)
+  return tier
 }
 
 /** A new name comes after all others, whichever month it begins in. */
@@ -154,13 +152,13 @@ const placeOf = (versions: readonly Tier[], name: string): number =>
   versions.find((tier) => tier.name === name)?.place ?? 1 + Math.max(0, ...versions.map(({ place }) => place))
 
 /** Without a tier that has a volume, a partner without an override could not be charged. */
-function refuseNoVolumes(versions: readonly Tier[], made: Tier): void {
-  const others = versions.filter(({ name, fromMonth }) => name !== made.name || fromMonth !== made.fromMonth)
-  const after = [...others, made]
-  const months = after.map(({ fromMonth }) => fromMonth).filter((month) => month >= made.fromMonth)
+function refuseNoVolumes(versions: readonly Tier[], changed: Tier): void {
+  const others = versions.filter((one) => one.name !== changed.name || one.fromMonth !== changed.fromMonth)
+  const after = [...others, changed]
+  const months = after.map(({ fromMonth }) => fromMonth).filter((month) => month >= changed.fromMonth)
   const month = months.sort(order).find((one) => byVolume(tiersInForce(after, one)).length === 0)
   if (month === undefined) return
-  throw new Problem('usage', `In ${month} no tier would have a volume: give one of them --min-volume-usd 0.`)
+  throw usage(`In ${month} no tier would have a volume: give one of them --min-volume-usd 0.`)
 }
 
 const byVolume = (inForce: readonly Tier[]): (Tier & { minVolume: Usd })[] =>
@@ -171,14 +169,13 @@ export function besideVersion(
   versions: readonly Tier[],
   { name, fromMonth }: Tier,
 ): { before: Tier | null; next: Tier | null } {
-  const own = versions.filter((tier) => tier.name === name).sort((a, b) => order(a.fromMonth, b.fromMonth))
+  const named = versions.filter((tier) => tier.name === name).sort((a, b) => order(a.fromMonth, b.fromMonth))
   return {
-    before: own.findLast((tier) => tier.fromMonth < fromMonth) ?? null,
-    next: own.find((tier) => tier.fromMonth > fromMonth) ?? null,
+    before: named.findLast((tier) => tier.fromMonth < fromMonth) ?? null,
+    next: named.find((tier) => tier.fromMonth > fromMonth) ?? null,
   }
 }
 
-/** Refuses a change that would reach into a month that is over. */
 export function refusePastMonth(fromMonth: string, currentMonth: string): void {
   if (fromMonth >= currentMonth) return
   throw new Problem('month_closed', `${fromMonth} is over; a change can start in ${currentMonth} or later.`)
@@ -200,11 +197,11 @@ const FIRST_TIERS = '1970-01'
  * since the earliest month, and among those of one month the one set first.
  */
 export function tiersInForce(versions: readonly Tier[], month: string): Tier[] {
-  const asked = month < FIRST_TIERS ? FIRST_TIERS : month
-  const inForce = versions.filter((tier) => tier.fromMonth <= asked)
+  const effective = month < FIRST_TIERS ? FIRST_TIERS : month
+  const inForce = versions.filter((tier) => tier.fromMonth <= effective)
   const tiers = Map.groupBy(inForce, (tier) => tier.name)
-  const dated = [...tiers.values()].map((own) => {
-    const byMonth = own.toSorted((a, b) => order(a.fromMonth, b.fromMonth))
+  const dated = [...tiers.values()].map((named) => {
+    const byMonth = named.toSorted((a, b) => order(a.fromMonth, b.fromMonth))
     return { since: byMonth[0]?.fromMonth ?? '', tier: byMonth.at(-1) as Tier }
   })
   dated.sort(

@@ -79,8 +79,8 @@ export type DiskVitals = {
 }
 
 /**
- * What a job beside the scheduler came to when it ended last, and when it last went well. A host is named where each
- * has a job of its own. A service counts as a job with the certificate that it shows.
+ * The last result of a job other than the scheduler, and when it last succeeded. A host is named where each host has
+ * its own job. A service counts as a job by the certificate that it shows.
  */
 export type JobResult = {
   job: 'check' | 'backup' | 'certificate'
@@ -92,13 +92,13 @@ export type JobResult = {
   beginsAt: Instant | null
   /** When a certificate ends, and by when the next check is due; null for a job that nobody has planned. */
   endsAt: Instant | null
-  /** What was found or went wrong, or what the certificate is for. */
+  /** The findings or the error, or the names in the certificate. */
   message: string
   /** Where a backup's job puts them; null for the other jobs, and for results of releases before 2.0.0. */
   backups: Backups | null
 }
 
-/** The newest good one in it, and the host whose disk that is; a null host for a disk beside the database. */
+/** The newest good backup in the folder, and the host that has it on its disk; null for a disk beside the database. */
 export type Backups = { folder: string; newest: { file: string; host: string | null } | null }
 
 /** `page`: money that should move does not, or soon will not. `ticket`: it can wait until the morning. */
@@ -112,7 +112,7 @@ export type Finding = {
   tenant: Tenant | null
   subject: string
   message: string
-  /** The next command, word by word. Where the way out moves money or data, it is the guide: nobody pastes that. */
+  /** The next command, word by word. Where the remedy moves money or data, it shows the guide, for nobody to paste. */
   next: readonly string[]
 }
 
@@ -132,7 +132,7 @@ export type Vitals = {
   results: JobResult[]
   /** The newest backup, where its file is gone or empty; only the machine that has its folder can tell. */
   backupGone: string | null
-  /** What the looks have found that say it in words of their own. */
+  /** Findings that the reads of the store make themselves. */
   also: Finding[]
   /** Null for a database in memory, and on a server, whose disk is not visible from here. */
   disk: DiskVitals | null
@@ -169,10 +169,10 @@ export const FINDINGS = {
 
 export type FindingKind = keyof typeof FINDINGS
 
-/** They take reading whole tables: only `check` looks for them, and `status` shows what the newest check found. */
+/** Found only by reading whole tables: `check` looks for them, and `status` shows what the newest check found. */
 export const OF_THE_CHECK: readonly string[] = ['trade_price', 'windows_ahead'] satisfies FindingKind[]
 
-/** What a rule says. Without a severity it is as urgent as its code can be. */
+/** A finding as its rule makes it. Without a severity it is as urgent as its code can be. */
 type Found = Omit<Finding, 'severity' | 'tenant'> & {
   kind: FindingKind
   severity?: Severity
@@ -343,7 +343,7 @@ function partnerFailing({ tenant, orders }: PartnerVitals): Found | null {
   }
 }
 
-/** What `execution list --stuck` lists: instructions that are never fetched or never confirmed. */
+/** The executions that `execution list --stuck` lists: never fetched, or never confirmed. */
 function executionsStuck({ tenant, due, oldestDueAt, stuck }: PartnerVitals, now: Instant): Found | null {
   const isLate = oldestDueAt !== null && now - oldestDueAt > DUE_LATE_MS
   if (!isLate && stuck === null) return null
@@ -427,8 +427,6 @@ function windowsUnspent({ tenant, windows, released, worst }: UnspentWindows): F
   }
 }
 
-// What a job beside the scheduler came to, and a job that no longer runs.
-
 function findingsOfResult(result: JobResult, { backupGone }: Vitals, now: Instant): (Found | null)[] {
   switch (result.job) {
     case 'check':
@@ -457,7 +455,7 @@ function checkOld({ at, endsAt }: JobResult, now: Instant): Found | null {
   return { kind: 'check_old', subject: 'check', message, next: CHECK }
 }
 
-/** The newest one failed, or is gone, or was not followed by one of the next night. The next good one ends it. */
+/** The newest backup failed, is gone, or had no successor when one was due. The next good one ends the finding. */
 function backupMissing(result: JobResult, gone: string | null, now: Instant): Found | null {
   const { folder = 'FOLDER' } = result.backups ?? {}
   const lost = gone && `${gone} is gone or empty, and was the newest; are there others?`
@@ -479,7 +477,7 @@ function backupOld({ endsAt, wellAt }: JobResult, now: Instant): string | null {
   return `the newest is of ${formatInstant(wellAt)}, though one is due every day; does its job still run?`
 }
 
-/** A service says now and then what it shows. One that is silent has stopped, and shows nothing. */
+/** A service records its certificate now and then. One that does not has stopped, and shows none. */
 function certificateEnds({ at, host, beginsAt, endsAt, message }: JobResult, now: Instant): Found | null {
   if (beginsAt === null || endsAt === null || now - at > CERTIFICATE_TOLD_MS) return null
   const life = { from: beginsAt, until: endsAt }
@@ -521,9 +519,9 @@ export const SILENT_MAX_MS = DAY_MS
 /** Fewer failed orders may be the fault of one user. */
 export const FAILED_ORDERS_MIN = 3
 
-/** Whoever has gone on without a feed for so long means to. */
+/** An operator who has gone on without a feed for so long intends to. */
 export const FED_FORGOTTEN_MS = 8 * DAY_MS
-/** A feed gives a price at every pass. One that has given none for so long, and is not down, is not asked any more. */
+/** A working feed gives a price at every pass. One that has given none for so long is not asked any more. */
 const FED_MAX_MS = DAY_MS
 
 export const ORDERS_SEEN_MS = DAY_MS

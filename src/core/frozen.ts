@@ -25,7 +25,7 @@ export const FROZEN_GUIDE = ['tranche', 'docs', 'disaster'] as const
 export const frozenInWords = ({ at, by, reason }: Frozen): string =>
   `frozen since ${formatInstant(at)} by ${by}: ${reason}`
 
-export const frozenFields = ({ at, by, reason, kind }: Frozen) => ({
+export const frozenJson = ({ at, by, reason, kind }: Frozen) => ({
   at: formatInstant(at),
   by,
   reason,

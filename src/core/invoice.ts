@@ -47,8 +47,6 @@ export const numberWithoutSeries = (partnerSlug: string, month: string): string 
 export const nextPosition = ({ first }: Series, last: number | null): number =>
   last === null || last < first ? first : last + 1
 
-// What was issued: an invoice of a partner's month, or a credit note that corrects one.
-
 /** An invoice or a credit note as it was issued. It never changes. */
 export type Issued = {
   number: string
@@ -75,38 +73,28 @@ export const signed = ({ corrects }: Pick<Issued, 'corrects'>, amount: Usd): Usd
  */
 export function creditOf(
   invoice: Issued,
-  {
-    earlier,
-    net,
-    tax,
-    details,
-  }: { earlier: readonly Issued[]; tax: Tax | null } & Pick<Issued, 'net' | 'details'>,
+  credit: { earlier: readonly Issued[]; tax: Tax | null } & Pick<Issued, 'net' | 'details'>,
 ): Pick<Issued, 'net' | 'tax' | 'details'> {
+  const { earlier, net, tax, details } = credit
   if (invoice.corrects !== null)
-    throw new Problem(
-      'invoice_conflict',
-      `${invoice.number} is a credit note; a credit note corrects an invoice.`,
-    )
+    throw conflict(`${invoice.number} is a credit note; a credit note corrects an invoice.`)
   // The details of all credit notes of one invoice differ only in their reasons.
   const same = earlier.find((one) => one.net === net && one.details === details)
   if (same)
-    throw new Problem(
-      'invoice_conflict',
+    throw conflict(
       `${same.number} has already credited ${formatUsd(net)} for the same reason: give another reason to credit it again.`,
     )
   const left = (invoice.net - earlier.reduce((sum, one) => sum + one.net, 0n)) as Usd
+  if (left === 0n) throw conflict(`${invoice.number} has been credited in full: nothing is left of it.`)
   if (net <= 0n || net > left) {
-    const of = earlier.length === 0 ? 'its net amount' : 'what earlier credit notes have left of it'
-    throw new Problem(
-      'invoice_conflict',
-      left === 0n
-        ? `${invoice.number} has been credited in full: nothing is left of it.`
-        : `${invoice.number} can be credited with 0.01 to ${formatUsd(left)}, ${of}.`,
-    )
+    const limit = earlier.length === 0 ? 'its net amount' : 'what earlier credit notes have left of it'
+    throw conflict(`${invoice.number} can be credited with 0.01 to ${formatUsd(left)}, ${limit}.`)
   }
   const after = (left - net) as Usd
   return { net, tax: (taxOf(left, tax) - taxOf(after, tax)) as Usd, details }
 }
+
+const conflict = (message: string): Problem => new Problem('invoice_conflict', message)
 
 // The legal requirements for an invoice, where they are known: those of the EU's member states.
 

@@ -2,7 +2,7 @@
 // cannot be recovered from what is stored.
 
 import type { Environment, PartnerStatus, Tenant } from './partner.ts'
-import { Problem } from './problem.ts'
+import { Problem, usage } from './problem.ts'
 import { TEXT_MAX } from './text.ts'
 import { earlier, HOUR_MS, type Instant, plus } from './time.ts'
 
@@ -40,13 +40,12 @@ export type KeyFacts = { key: ApiKey; partnerName: string; partnerStatus: Partne
  */
 export type KeyTime = { now: Instant; clock: Instant; isRotated: boolean }
 
-/** 40 random base62 characters and a checksum, which tells a typing error. `random` draws from a CSPRNG. */
+/** 40 random base62 characters and a checksum, which reveals a typing error. `random` draws from a CSPRNG. */
 export function makeKey(environment: Environment, random: (bytes: number) => Uint8Array): string {
   let secret = ''
   while (secret.length < SECRET_LENGTH) {
-    for (const byte of random(SECRET_LENGTH)) {
+    for (const byte of random(SECRET_LENGTH))
       if (byte <= FAIR_BYTE_MAX && secret.length < SECRET_LENGTH) secret += BASE62[byte % 62]
-    }
   }
   const body = `sse_${environment}_${secret}`
   return body + checksum(body)
@@ -66,8 +65,7 @@ export const isUsable = ({ revokedAt, expiresAt }: KeyLife, now: Instant): boole
 export type KeyTerms = { tenant: Tenant; label: string | null; lifetimeMs: number | null }
 
 export function keyLabel(given: string | undefined): string | null {
-  if (given && [...given].length > TEXT_MAX)
-    throw new Problem('usage', `--label takes at most ${TEXT_MAX} characters.`)
+  if (given && [...given].length > TEXT_MAX) throw usage(`--label takes at most ${TEXT_MAX} characters.`)
   return given ?? null
 }
 
@@ -96,8 +94,6 @@ function crc32(text: string): number {
   return (crc ^ 0xffffffff) >>> 0
 }
 
-// The end of an API key: rotation, which gives it a successor, and revocation.
-
 /**
  * Replaces a key: the old one ends after the overlap, or earlier if it would have anyway. Its successor has the same
  * tenant, label and lifetime. A second successor is refused: its lifetime would be the shortened one of the old key.
@@ -108,9 +104,8 @@ export function rotate(
   overlapMs: number,
   { now, clock, isRotated }: KeyTime,
 ): { key: ApiKey; successor: KeyTerms } {
-  if (!isUsable(key, now)) {
+  if (!isUsable(key, now))
     throw new Problem('key_ended', `Key ${key.keyId} is revoked or expired; issue a new one with key create.`)
-  }
   const { tenant, label, createdAt, expiresAt } = key
   if (isRotated) {
     const create = `tranche key create ${tenant.partnerSlug} --env ${tenant.environment}`

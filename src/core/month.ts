@@ -40,8 +40,6 @@ export function stageOf({ start, end }: Pick<Period, 'start' | 'end'>, now: Inst
 
 // When a month that is over becomes final, and which month must be closed for that.
 
-type Known = { now: Instant; reached: Instant }
-
 /** Whether the records, and not only the clock, say that a month is over. Until then it is not final. */
 export const isConfirmed = ({ end }: Period, reached: Instant): boolean => reached >= end
 
@@ -52,7 +50,7 @@ export const isConfirmed = ({ end }: Period, reached: Instant): boolean => reach
  */
 export function overPeriod(
   period: Period,
-  { now, reached }: Known,
+  { now, reached }: { now: Instant; reached: Instant },
   first: Instant | null,
 ): Bound & { closes: Period | null } {
   const final = isConfirmed(period, reached)

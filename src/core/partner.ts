@@ -2,7 +2,7 @@
 
 import { CENT, formatUsd, type Usd, usd } from './money.ts'
 import { monthBefore } from './month.ts'
-import { Problem } from './problem.ts'
+import { Problem, usage } from './problem.ts'
 import { TEXT_MAX } from './text.ts'
 import { type Instant, monthOf } from './time.ts'
 
@@ -38,7 +38,7 @@ export const PARTNER_SLUG_PATTERN = new RegExp(`^[a-z0-9][a-z0-9-]{1,${PARTNER_S
 
 export function refusePartnerName(name: string): void {
   if (name.trim() === '' || [...name].length > TEXT_MAX)
-    throw new Problem('usage', `--name takes 1 to ${TEXT_MAX} characters.`)
+    throw usage(`--name takes 1 to ${TEXT_MAX} characters.`)
 }
 
 export const MIN_TRANCHE_DEFAULT = usd('5.00')
@@ -70,7 +70,6 @@ export function endMinimum(current: Partner, lastMinimum: string | null, now: In
   return { ...current, lastMinimum, updatedAt: now }
 }
 
-/** Refuses an end of a minimum that would drop it from a month that is over. */
 function refusePastMinimum(lastMonth: string, currentMonth: string): void {
   const least = monthBefore(currentMonth)
   if (lastMonth >= least) return
@@ -78,7 +77,6 @@ function refusePastMinimum(lastMonth: string, currentMonth: string): void {
   throw new Problem('month_closed', `${stays}: the last month with a minimum is ${least} or later.`)
 }
 
-/** Holds a partner's tranches, or releases them. */
 export const setHeld = (current: Partner, held: boolean, now: Instant): Partner => ({
   ...current,
   held,
@@ -88,7 +86,7 @@ export const setHeld = (current: Partner, held: boolean, now: Instant): Partner 
 /** Sets the smallest order the partner's venue takes. Throws usage. */
 export function setMinTranche(current: Partner, minTranche: Usd, now: Instant): Partner {
   if (minTranche >= MIN_TRANCHE_LEAST) return { ...current, minTranche, updatedAt: now }
-  throw new Problem('usage', `The minimum tranche is at least ${formatUsd(MIN_TRANCHE_LEAST)}.`)
+  throw usage(`The minimum tranche is at least ${formatUsd(MIN_TRANCHE_LEAST)}.`)
 }
 
 /** The two names of a tenant, in JSON and in the rows of reports. */

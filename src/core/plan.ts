@@ -74,9 +74,7 @@ export type PlanChange = {
  */
 export function writePlan(facts: PlanFacts, request: PlanRequest, now: Instant): PlanChange {
   const { user, plan } = facts
-  if (!user) {
-    throw new Problem('user_never_linked', 'Partner user not found; create and link the user first.')
-  }
+  if (!user) throw new Problem('user_never_linked', 'Partner user not found; create and link the user first.')
   if (plan && plan.partnerUserId !== request.partnerUserId) {
     throw new Problem(
       'plan_bound_elsewhere',
@@ -94,9 +92,8 @@ export function writePlan(facts: PlanFacts, request: PlanRequest, now: Instant):
   }
   // A cancel needs no consent: a partner must always be able to stop a user's plans for good.
   const cancels = plan !== null && request.status === 'cancelled'
-  if (user.status !== 'linked' && !cancels) {
+  if (user.status !== 'linked' && !cancels)
     throw new Problem('user_not_linked', `Partner user is not active (${user.status}).`)
-  }
   return plan ? rewrite({ ...facts, plan }, request, now) : create(facts, request, now)
 }
 

@@ -60,8 +60,7 @@ export type SharedProblem =
 
 export type ProblemCode = CallProblem | CommandProblem | SharedProblem
 
-/** A refusal. `message` is the text its reader sees; each edge maps the codes that it can meet to a
- * status or an exit code. */
+/** A refusal. `message` is what its reader sees; each edge maps the codes it can meet to a status or an exit code. */
 export class Problem extends Error {
   readonly code: ProblemCode
 
@@ -71,6 +70,9 @@ export class Problem extends Error {
     this.code = code
   }
 }
+
+/** The refusal of a command line that is wrong in itself. */
+export const usage = (message: string): Problem => new Problem('usage', message)
 
 /** The kinds of records that are looked up by a name or id, each with its code and its noun. */
 const NAMED = {
@@ -91,13 +93,11 @@ export function notFound(what: keyof typeof NAMED, name?: string): Problem {
   return new Problem(code, name === undefined ? `${word} not found.` : `${word} ${name} not found.`)
 }
 
-const MISSING = ['ENOENT', 'ENOTDIR']
-
 export const noFile = (file: string): Problem => new Problem('file_not_found', `There is no file ${file}.`)
 
 export function unreadable(file: string, error: unknown): Problem {
   const { code } = error as { code?: unknown }
-  if (MISSING.includes(String(code))) return noFile(file)
+  if (code === 'ENOENT' || code === 'ENOTDIR') return noFile(file)
   if (code === 'EISDIR') return new Problem('bad_file', `${file} is a folder, not a file.`)
   if (code === 'ERR_ENCODING_INVALID_ENCODED_DATA')
     return new Problem('bad_file', `${file} is not UTF-8 text: save it as UTF-8.`)
@@ -150,7 +150,7 @@ const WORDS: Record<string, string> = {
 
 type SystemError = { code?: unknown; syscall?: unknown; message?: unknown }
 
-/** Why something failed. Errors of the system or of TLS are put in plain words, with their code behind. */
+/** Why something failed. Errors of the system or of TLS are put in plain words, followed by their code. */
 export function reasonInWords(error: unknown): string {
   const { code, syscall, message } = error as SystemError
   if (typeof code !== 'string') return String(message ?? error)
@@ -173,8 +173,6 @@ export function systemSentence(error: unknown): string | null {
     ? `${path} cannot be used: ${words}.`
     : `${words[0]?.toUpperCase()}${words.slice(1)}.`
 }
-
-// Assertions: conditions that only a bug can break, checked where money depends on them.
 
 /** Throws if a bug broke a condition, in production too: a wrong ledger is worse than a failed request. */
 export function assert(condition: boolean, message: string): asserts condition {

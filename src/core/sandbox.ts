@@ -25,30 +25,27 @@ export const WAKE_UPS_PER_MINUTE = 60
 /** How many rows a partner may wipe at once: on a file, a wipe blocks every other partner for a few seconds. */
 export const WIPE_ROWS_MAX = 350_000
 
+const refused = (message: string): Problem => new Problem('sandbox_refused', message)
+
 /** Throws sandbox_refused for a live tenant. */
 export function refuseLive({ environment, partnerSlug }: Tenant): void {
   if (environment === 'test') return
-  throw new Problem('sandbox_refused', `${partnerSlug} ${environment} is not a test environment.`)
+  throw refused(`${partnerSlug} ${environment} is not a test environment.`)
 }
 
 /** Throws sandbox_refused for an advance beyond SANDBOX_UNTIL. `now` is the sandbox's time. */
 export function refuseTooFar({ now }: { now: Instant }, byMs: number): void {
   if (plus(now, byMs) <= SANDBOX_UNTIL) return
-  throw new Problem(
-    'sandbox_refused',
-    `A sandbox goes as far as ${utcDate(SANDBOX_UNTIL)}; this one is at ${utcDate(now)} already.`,
-  )
+  throw refused(`A sandbox goes as far as ${utcDate(SANDBOX_UNTIL)}; this one is at ${utcDate(now)} already.`)
 }
 
 export const planFiresNothing = (partnerPlanId: string): Problem =>
-  new Problem(
-    'sandbox_refused',
+  refused(
     `Plan ${partnerPlanId} fires nothing: it is not active, its smart timing is off, or its partner is disabled or held.`,
   )
 
 export const tooMuchToWipe = (partnerSlug: string): Problem =>
-  new Problem(
-    'sandbox_refused',
+  refused(
     `This environment has grown too large to be wiped by a call: ask the operator for \`tranche sandbox reset ${partnerSlug}\`.`,
   )
 
@@ -58,8 +55,7 @@ export const sandboxFull = (): Problem =>
     `This environment holds ${EXECUTIONS_MAX} executions, and that is the most: reset it.`,
   )
 
-export const liveIsNeverWiped = (): Problem =>
-  new Problem('sandbox_refused', 'Only a test environment can be wiped.')
+export const liveIsNeverWiped = (): Problem => refused('Only a test environment can be wiped.')
 
 export const advanceUnderWay = (): Problem =>
   new Problem('database_in_use', 'Another advance of this environment is running: wait until it ends.')

@@ -43,7 +43,6 @@ function dayText(days: number): string {
 
 const padded = (value: number, length: number): string => String(value).padStart(length, '0')
 const TWO = Array.from({ length: 100 }, (_, value) => padded(value, 2))
-/** Two digits of a number below a hundred. */
 const two = (value: number): string => TWO[value] ?? ''
 
 /** To the second, for people: `2026-01-05 09:30:00`, in UTC. */

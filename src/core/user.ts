@@ -3,8 +3,7 @@
 import { notFound, Problem } from './problem.ts'
 import type { Instant } from './time.ts'
 
-const USER_STATUSES = ['linked', 'disabled'] as const
-export type UserStatus = (typeof USER_STATUSES)[number]
+export type UserStatus = 'linked' | 'disabled'
 
 export const CONSENTS_SHOWN = 1_000
 

@@ -49,7 +49,7 @@ export const FAILURES_TO_PAUSE = 10
 /** How an attempt ended. `statusCode` is null when no answer came; `reason` is null after a success. */
 export type Attempt = { statusCode: number | null; reason: string | null; durationMs: number }
 
-const kept = (reason: string): string => [...reason].slice(0, FAILURE_REASON_MAX).join('')
+const shortened = (reason: string): string => [...reason].slice(0, FAILURE_REASON_MAX).join('')
 
 /** Records an attempt: a success clears the failures, and too many in a row pause the webhook. */
 export function noteAttempt(current: Webhook, attempt: Attempt, now: Instant): Webhook {
@@ -57,7 +57,7 @@ export function noteAttempt(current: Webhook, attempt: Attempt, now: Instant): W
   if (attempt.reason === null)
     return { ...current, lastStatusCode, lastDeliveredAt: now, consecutiveFailures: 0 }
   const consecutiveFailures = current.consecutiveFailures + 1
-  const lastFailure = { at: now, reason: kept(attempt.reason) }
+  const lastFailure = { at: now, reason: shortened(attempt.reason) }
   const failing = { ...current, lastStatusCode, consecutiveFailures, lastFailure }
   if (consecutiveFailures < FAILURES_TO_PAUSE || current.status === 'paused') return failing
   return { ...failing, status: 'paused', updatedAt: now }
@@ -107,8 +107,6 @@ export const testOf = (tenant: Tenant): WakeUp => ({ tenant, count: 0, earliest:
 /** A real wake-up always announces executions. */
 export const isTest = ({ count }: Pick<Announcement, 'count'>): boolean => count === 0
 
-// The record of what was sent to a tenant's webhook, and how each attempt ended.
-
 export const DELIVERIES_KEPT = 100
 
 export type Delivered = Attempt &
@@ -128,7 +126,7 @@ export const deliveredAt = (
   earliest,
   origin: new URL(webhook.url).origin,
   statusCode: attempt.statusCode,
-  reason: attempt.reason === null ? null : kept(attempt.reason),
+  reason: attempt.reason === null ? null : shortened(attempt.reason),
   durationMs: attempt.durationMs,
 })
 

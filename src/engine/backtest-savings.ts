@@ -156,7 +156,7 @@ function byStart({ frequency, starts, start }: Windows, saved: Float64Array): By
     sums[plan] = (sums[plan] ?? 0) + value
     counts[plan] = (counts[plan] ?? 0) + 1
   })
-  const means = sums.map((of, plan) => of / (counts[plan] ?? 0)).filter((value) => !Number.isNaN(value))
+  const means = sums.map((total, plan) => total / (counts[plan] ?? 0)).filter((value) => !Number.isNaN(value))
   return {
     every_minutes: (starts.nth * starts.stepMs) / MINUTE_MS,
     plans: means.length,
@@ -171,8 +171,8 @@ function byYear({ start }: Windows, saved: Float64Array, savedByDca: Float64Arra
     const year = Number(utcDate((start[from] ?? 0) as Instant).slice(0, 4))
     const next = midnightOf(year + 1, 1, 1)
     while (to < start.length && (start[to] ?? 0) < next) to += 1
-    const own = savings(saved.subarray(from, to))
-    years.push({ year, windows: to - from, ...own, dca_mean_bp: mean(savedByDca.subarray(from, to)) })
+    const yearly = savings(saved.subarray(from, to))
+    years.push({ year, windows: to - from, ...yearly, dca_mean_bp: mean(savedByDca.subarray(from, to)) })
   }
   return years
 }

@@ -44,13 +44,13 @@ export type Windows = {
 }
 
 /** How windows are cut, if not by the policy, and the period that they lie in. */
-type Asked = { layout?: Layout | null; since?: Instant | undefined; until?: Instant | undefined }
+type Options = { layout?: Layout | null; since?: Instant | undefined; until?: Instant | undefined }
 
-export function backtest(history: History, frequency: Frequency, asked: Asked = {}): Windows {
-  const { since, until } = asked
+export function backtest(history: History, frequency: Frequency, options: Options = {}): Windows {
+  const { since, until } = options
   const windowMs = WINDOW_MS[frequency]
   const layout =
-    asked.layout ?? layoutOf({ ...spanAt(0 as Instant, frequency), budget: BUDGET, floor: MIN_TRANCHE })
+    options.layout ?? layoutOf({ ...spanAt(0 as Instant, frequency), budget: BUDGET, floor: MIN_TRANCHE })
   const grid = gridOf(history, { windowMs, slots: layout.slots, since, until })
   const { first, stepMs, nth, points, width, bar } = grid
   const firstBar = points.map((point) => bar[point] ?? 0)
@@ -88,11 +88,7 @@ export const PROFILE_STEPS = 336
 type Bought = Pick<Windows, 'frequency' | 'layout' | 'start' | 'firstBar' | 'endBar'> & { grid: Grid }
 
 /** Buys every window, with live prices or by the clock. Its units count as equal, as they are to the cent. */
-function buyAll(
-  history: History,
-  bought: Bought,
-  live: boolean,
-): { paid: Float64Array; profile: Float64Array } {
+function buyAll(history: History, bought: Bought, live: boolean): Record<'paid' | 'profile', Float64Array> {
   const { frequency, layout, start, grid } = bought
   const { slots, unitsPerSlot } = layout
   const { bars, offsetOf } = slotsOf(history, bought, live)
@@ -125,9 +121,9 @@ type Slots = { bars: Uint32Array; offsetOf: (point: number, slot: number) => num
 function slotsOf(history: History, { grid, frequency, layout }: Bought, live: boolean): Slots {
   const { slots, unitsPerSlot } = layout
   const { hasSlots, nth, width, bar } = grid
-  const known = hasSlots ? bar.length : Math.ceil(bar.length / nth) * slots
-  const bars = new Uint32Array(known * unitsPerSlot)
-  const isPlayed = new Uint8Array(known)
+  const places = hasSlots ? bar.length : Math.ceil(bar.length / nth) * slots
+  const bars = new Uint32Array(places * unitsPerSlot)
+  const isPlayed = new Uint8Array(places)
   const offsetOf = (point: number, slot: number): number => {
     const place = hasSlots ? point + (slot * width) / slots : (point / nth) * slots + slot
     const offset = place * unitsPerSlot
@@ -254,8 +250,6 @@ function firstBarUnder(value: Float64Array, limit: number, { firstBar, endBar }:
   return bar
 }
 
-// The baselines that every window is compared with.
-
 /** The average price of equal purchases, one a day at the hour of the start, while there are bars. */
 function onceADay(
   history: History,
@@ -319,15 +313,13 @@ export type History = {
   leadMs: number
 }
 
-type Point = { at: Instant; price: Price }
-
 /** Collects prices in any order, without keeping the batches; of several at one instant the first counts. */
-export function gatherHistory(): { add: (points: readonly Point[]) => void; history: () => History } {
+export function gatherHistory() {
   let at = new Float64Array(1_024)
   let price = new BigInt64Array(1_024)
   let length = 0
   return {
-    add(points) {
+    add(points: readonly { at: Instant; price: Price }[]): void {
       for (const point of points) {
         if (length === at.length) {
           at = new Float64Array(at.buffer.transfer(2 * at.byteLength))
@@ -338,7 +330,8 @@ export function gatherHistory(): { add: (points: readonly Point[]) => void; hist
         length += 1
       }
     },
-    history: () => historyOf(inOrder({ at: at.subarray(0, length), price: price.subarray(0, length) })),
+    history: (): History =>
+      historyOf(inOrder({ at: at.subarray(0, length), price: price.subarray(0, length) })),
   }
 }
 
@@ -361,9 +354,9 @@ function historyOf({ at, price }: Prices): History {
   const sigmas = new Float64Array(at.length)
   let volatility = FIRST_VOLATILITY
   for (let bar = 0; bar < at.length; bar++) {
-    const known = price[bar] as Price
-    volatility = observe(volatility, known, at[bar] as Instant)
-    value[bar] = priceAsNumber(known)
+    const observed = price[bar] as Price
+    volatility = observe(volatility, observed, at[bar] as Instant)
+    value[bar] = priceAsNumber(observed)
     sigmas[bar] = sigma(volatility)
   }
   const gapMs = usualGap(at)
@@ -394,9 +387,8 @@ export function seededRandom(seed: number): () => number {
 // When the windows of a backtest begin: at every moment that the prices of its file can tell apart. A plan begins when
 // its user likes, so no start is more typical than another, and a mean over some starts only is partly chance.
 
-export const WARM_UP_DAYS = 14
 /** The first window starts this long after the first price, when the volatility is known. */
-const WARM_UP_MS = WARM_UP_DAYS * DAY_MS
+export const WARM_UP_DAYS = 14
 
 /**
  * Possible distances between starts, in minutes. All of them divide four hours, and so each slot of the policy, so that
@@ -423,21 +415,19 @@ type Grid = Starts & {
   bar: Uint32Array
 }
 
-type Times = { at: Float64Array; gapMs: number; leadMs: number }
-
 /**
  * The grid of every whole window in a history, with points as close as its prices: from five minutes to four hours. A
  * window without a price in its failsafe, because the history has a hole there, could not spend its budget. It is left
  * out.
  */
-function gridOf({ at, gapMs, leadMs }: Times, wanted: Wanted): Grid {
+function gridOf({ at, gapMs, leadMs }: History, wanted: Wanted): Grid {
   const { windowMs, slots } = wanted
   const stepMs = (STEPS_MINUTES.find((minutes) => minutes * MINUTE_MS >= gapMs) ?? 240) * MINUTE_MS
   const { first, count } = everyStart(at, wanted, stepMs)
   const hasSlots = (windowMs / slots) % stepMs === 0
   const nth = thinning(hasSlots ? count : count * slots, stepMs)
   const width = windowMs / stepMs
-  const bar = barsAt(at, { first, stepMs, length: count === 0 ? 0 : count + width })
+  const bar = barsAt(at, { first, stepMs }, count === 0 ? 0 : count + width)
   const canSpend = (point: number): boolean => {
     const windowStart = plus(first, point * stepMs)
     const windowEnd = plus(windowStart, windowMs)
@@ -453,7 +443,7 @@ function everyStart(
   { windowMs, since, until }: Wanted,
   stepMs: number,
 ): { first: Instant; count: number } {
-  const earliest = plus((at[0] ?? 0) as Instant, WARM_UP_MS)
+  const earliest = plus((at[0] ?? 0) as Instant, WARM_UP_DAYS * DAY_MS)
   const skipped = Math.max(0, Math.ceil(((since ?? earliest) - earliest) / stepMs))
   const first = plus(earliest, skipped * stepMs)
   const end = Math.min(at.at(-1) ?? 0, until ?? Number.POSITIVE_INFINITY)
@@ -473,9 +463,7 @@ function thinning(slotsToPlay: number, stepMs: number): number {
 
 const commonDivisor = (a: number, b: number): number => (b === 0 ? a : commonDivisor(b, a % b))
 
-type Points = { first: Instant; stepMs: number; length: number }
-
-function barsAt(at: Float64Array, { first, stepMs, length }: Points): Uint32Array {
+function barsAt(at: Float64Array, { first, stepMs }: Omit<Starts, 'nth'>, length: number): Uint32Array {
   let bar = 0
   return Uint32Array.from({ length }, (_, point) => {
     while (bar < at.length && (at[bar] ?? 0) < first + point * stepMs) bar += 1

@@ -87,14 +87,14 @@ export async function rehearsePass({ store, machine, observe }: PassOptions): Pr
   const { now, standing } = await store.readClock()
   const dispute = decideDispute(now, testimony, standing)
   if (dispute) throw clockDisputed(dispute)
-  const known = await store.peekPass()
+  const stored = await store.peekPass()
   const pass = observed
     ? {
-        ...known,
-        price: { price: observed.price, at: known.at },
-        volatility: observePrice(known.volatility, observed.price, known.at),
+        ...stored,
+        price: { price: observed.price, at: stored.at },
+        volatility: observePrice(stored.volatility, observed.price, stored.at),
       }
-    : known
+    : stored
   const leadMs = failsafeLead(pass.passGapsMs)
   const price = livePriceOf(pass.price, pass.at)
   const due = await store.listDuePlans({ now: pass.at, livePrice: price, leadMs })

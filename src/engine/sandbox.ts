@@ -31,7 +31,7 @@ type AdvanceOptions = {
   /** May throw to end the advance. */
   onProgress: (share: number) => void
   /** Called with the result so far when the advance ends early, so that its wake-ups are still sent. */
-  onEnd?: (made: PassCounts & { wakeUpId: number }) => Promise<unknown>
+  onEnd?: (counts: PassCounts & { wakeUpId: number }) => Promise<unknown>
 }
 
 export type Advanced = PassCounts & {
@@ -85,7 +85,8 @@ async function takeThrough(walk: Walk, total: PassCounts & { passes: number }): 
     const due = await dueAt(walk, reached)
     // Nothing is written between stops: an hour in which nothing is due costs one read.
     if (due.length > 0 || reached === byMs) {
-      await visit(walk, { due, byMs: reached - moved, decide: decisions(pass, leadMs, machine) }, total)
+      const visited = { due, byMs: reached - moved, decisions: decisions(pass, leadMs, machine) }
+      await visit(walk, visited, total)
       moved = reached
     }
     total.passes += 1
@@ -102,13 +103,13 @@ type Walk = AdvanceOptions & {
   leadMs: number
   togetherMs: number
 }
-type Visit = { due: readonly number[]; byMs: number; decide: PlanDecisions }
+type Visit = { due: readonly number[]; byMs: number; decisions: PlanDecisions }
 
 /** The price stays the same while the sandbox's time runs, and stays as fresh as at the start. */
 async function knownAt(store: Store, price: Price | null): Promise<Known> {
-  const known = await store.peekPass()
-  const chosen = price ?? known.price?.price ?? null
-  return { ...known, price: chosen && { price: chosen, at: known.at } }
+  const stored = await store.peekPass()
+  const chosen = price ?? stored.price?.price ?? null
+  return { ...stored, price: chosen && { price: chosen, at: stored.at } }
 }
 
 const dueAt = ({ store, tenant, from, pass, leadMs }: Walk, reached: number): Promise<number[]> =>
@@ -127,7 +128,7 @@ async function nextStep(
 /** Visits pages, adding each to `total` once it is stored. Each plan of a page creates at most one execution. */
 async function visit(
   { store, tenant, wakeUpId, executionsMax }: Walk,
-  { due, byMs, decide }: Visit,
+  { due, byMs, decisions }: Visit,
   total: PassCounts,
 ): Promise<void> {
   let from = 0
@@ -136,12 +137,9 @@ async function visit(
     from += length
     return due.slice(from - length, from)
   }
-  addCounts(
-    total,
-    await store.moveSandbox(tenant, byMs, { wakeUpId, planIds: nextPage(), decisions: decide }),
-  )
+  addCounts(total, await store.moveSandbox(tenant, byMs, { wakeUpId, planIds: nextPage(), decisions }))
   for (let page = nextPage(); page.length > 0; page = nextPage())
-    addCounts(total, await store.changeDuePlans(wakeUpId, page, decide))
+    addCounts(total, await store.changeDuePlans(wakeUpId, page, decisions))
 }
 
 type FireOptions = Pick<AdvanceOptions, 'store' | 'machine' | 'tenant' | 'price' | 'audit'>
@@ -153,9 +151,9 @@ export async function fireInSandbox(
 ): Promise<{ fired: Fired; wakeUpId: number }> {
   const pass = await knownAt(store, price)
   const leadMs = failsafeLead([])
-  const known = { price: pass.price?.price ?? null, sigma: sigma(pass.volatility), leadMs }
+  const market = { price: pass.price?.price ?? null, sigma: sigma(pass.volatility), leadMs }
   const decide: PlanDecisions['decide'] = (schedule, now) => {
-    const decision = fireNext(schedule, { ...known, now })
+    const decision = fireNext(schedule, { ...market, now })
     if (decision) return decision
     throw new Problem(
       'sandbox_refused',

@@ -2,7 +2,7 @@
 // writes such an answer imports just the types, and loads nothing.
 
 import { z } from 'zod'
-import type { SumColumn, SummaryColumn, TradeColumn } from '../billing/columns.ts'
+import type { ColumnOf, SumColumn } from '../billing/columns.ts'
 import { REPORT_STATUSES } from '../core/confirmation.ts'
 import { DUE_PAGE_MAX, EXECUTION_STATUSES, TRIGGERS } from '../core/execution.ts'
 import { TIER_NAME_MAX, TIER_NAME_PATTERN } from '../core/fees.ts'
@@ -324,8 +324,6 @@ export type AdvancedJson = z.output<typeof advancedAnswer>
 export type FiredJson = z.output<typeof firedAnswer>
 export type WipedJson = z.output<typeof wipedAnswer>
 
-// The answers of billing, and the trades behind them.
-
 const averagePrice = dollarSum('Dollars per bitcoin; null without volume.', '64250.84').nullable()
 const month = written({ pattern: MONTH_PATTERN.source, maxLength: 7 }, 'The UTC month.', '2026-01')
 
@@ -360,7 +358,7 @@ export const monthlyAnswer = z.object({
   user_fee_usd: dollarSum('Per active user.', '0.00'),
   minimum_fee_usd: dollarSum('The least a month costs.', '0.00'),
   total_fee_usd: dollarSum('The fee of the month.', '0.10'),
-} satisfies Record<SummaryColumn, z.ZodType>)
+} satisfies Record<ColumnOf<'summary'>, z.ZodType>)
 
 const sums = {
   trade_count: count('Filled and partial ones.', 2),
@@ -415,7 +413,7 @@ const tradeFields = {
     'insufficient funds',
     REASON_MAX,
   ).nullable(),
-} satisfies Record<Exclude<TradeColumn, 'partner_slug' | 'environment'>, z.ZodType>
+} satisfies Record<Exclude<ColumnOf<'trades'>, 'partner_slug' | 'environment'>, z.ZodType>
 export const tradeAnswer = z.object(tradeFields)
 
 export const tradesAnswer = z.object({

@@ -46,7 +46,9 @@ export function createApp(options: AppOptions): H3 {
     const flaw = flawOf(event.req)
     return flaw ? answer(event, [], flaw) : next()
   })
-  addPartnerApi(app, answer, routesOver(options.sandbox ?? null))
+  const partnerApi = [...routesOver(options.sandbox ?? null), getDescription]
+  for (const [path, routes] of Map.groupBy(partnerApi, (route) => route.path))
+    onPath(app, path, { answer, handle: (event) => answer(event, routes) })
   addOperations(app, answer, options)
   addDocs(app, answer, options)
   app.all('/**', (event) => answer(event, []))
@@ -55,11 +57,6 @@ export function createApp(options: AppOptions): H3 {
 
 /** Answers a call by one of the routes of its path. Without a route, or with a flaw, the call is refused. */
 type Answer = (event: H3Event, routes: readonly Route[], flaw?: Refusal) => Promise<string | Uint8Array>
-
-function addPartnerApi(app: H3, answer: Answer, all: readonly Route[]): void {
-  for (const [path, routes] of Map.groupBy([...all, getDescription], (route) => route.path))
-    onPath(app, path, { answer, handle: (event) => answer(event, routes) })
-}
 
 type Handling = { answer: Answer; handle: (event: H3Event) => unknown }
 
@@ -185,9 +182,8 @@ async function handleCall(
   routes: readonly Route[],
   trail: Trail,
 ): Promise<Outcome> {
-  if (routes.some((candidate) => candidate.ready)) {
+  if (routes.some((candidate) => candidate.ready))
     return done(routeFor(event.req.method, routes).ready?.() ?? '')
-  }
   const { store } = desk
   if (!store)
     throw new Refusal('starting', 'The database is being opened; try again.', { 'retry-after': '1' })

@@ -1,13 +1,6 @@
 // Authentication: from the Authorization header to a partner and its environment.
 
-import {
-  type ApiKey,
-  admit,
-  isUsable,
-  isWellFormedKey,
-  KEY_USED_STEP_MS,
-  type KeyFacts,
-} from '../core/key.ts'
+import { admit, isUsable, isWellFormedKey, KEY_USED_STEP_MS, type KeyFacts } from '../core/key.ts'
 import { formatInstantOrNull, type Instant } from '../core/time.ts'
 import { keyHash } from '../keys.ts'
 import type { Log } from '../log.ts'
@@ -20,9 +13,6 @@ const HEADER = /^Bearer (\S+)$/
 const NO_KEY = new Refusal('key_malformed', 'Expected Authorization: Bearer <key>')
 const INVALID_KEY = new Refusal('key_invalid', 'Invalid API key.')
 
-/** The key in a header, well formed or not; null when the header has none. */
-const keyIn = (header: string | null): string | null => HEADER.exec(header ?? '')?.[1] ?? null
-
 type Finding = { store: Pick<KeyStore, 'findKey'>; admit: Admit; atOnce?: boolean }
 
 /** Resolves a key to its partner and environment. Throws a Refusal with 401, and what `admit` throws. */
@@ -30,8 +20,8 @@ export async function authenticate(
   header: string | null,
   { store, admit, atOnce = false }: Finding,
 ): Promise<KeyFacts> {
-  const key = keyIn(header)
-  if (key === null) throw NO_KEY
+  const [, key] = HEADER.exec(header ?? '') ?? []
+  if (key === undefined) throw NO_KEY
   const facts = isWellFormedKey(key) ? await store.findKey(keyHash(key), { atOnce }) : null
   if (facts === null) throw INVALID_KEY
   admit(facts)
@@ -43,7 +33,7 @@ export type Admit = (caller: KeyFacts) => void
 /** How often a key that has ended is logged: its sender decides how often it is used. */
 const ENDED_KEY_EVERY_MS = 60_000
 
-/** Admits calls, and logs which key has ended: its partner will ask. Strangers have none that could have ended. */
+/** Admits calls, and logs those with a key that has ended, because its partner will ask about them. */
 export function createAdmission(log: Log): Admit {
   const lines = new Map<string, { at: Instant; unsaid: number }>()
   return (caller) => {
@@ -52,7 +42,7 @@ export function createAdmission(log: Log): Admit {
     admit(caller)
   }
 
-  function note({ keyId, tenant, revokedAt, expiresAt }: ApiKey, now: Instant): void {
+  function note({ keyId, tenant, revokedAt, expiresAt }: KeyFacts['key'], now: Instant): void {
     const line = lines.get(keyId)
     if (line && Math.abs(now - line.at) < ENDED_KEY_EVERY_MS) {
       line.unsaid += 1

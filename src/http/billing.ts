@@ -22,9 +22,7 @@ import {
 } from './fields.ts'
 import { type CallStore, route } from './route.ts'
 
-const MONTH_TEXT = { pattern: MONTH_PATTERN.source, maxLength: 7 }
-
-const month = field({ type: 'string', ...MONTH_TEXT }, (input) => {
+const month = field({ type: 'string', pattern: MONTH_PATTERN.source, maxLength: 7 }, (input) => {
   const known = typeof input === 'string' && isMonth(input)
   return known ? periodOf(input) : new FieldError('value_error', 'Value error, month must be written YYYY-MM')
 })
@@ -102,8 +100,6 @@ function firstAfter(users: readonly { partnerUserId: string }[], id: string): nu
   }
   return low
 }
-
-// Trades over HTTP: a month's confirmations and adjustments, in the order they were recorded.
 
 const tradeCursors: Cursors<LinePlace> = {
   write: ({ recordedAt, executionId, number }) => `${recordedAt} ${executionId} ${number}`,

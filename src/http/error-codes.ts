@@ -63,7 +63,6 @@ export class Refusal extends Error {
   readonly code: ErrorCode
   readonly status: number
   readonly detail: string | ValidationDetail[]
-  /** The headers, including the code. */
   readonly headers: Record<string, string>
   /** The media type of a body that is not JSON, for the call's line in the log. */
   readonly contentType: string | undefined
@@ -88,7 +87,7 @@ const CANNOT_BE_USED = {
   retryAfter: '10',
 }
 
-/** What a partner is told of a database that cannot be used, and after how many seconds to try again. */
+/** The answer to a partner while the database cannot be used, and the seconds to wait before the next try. */
 export const PUT_OFF: Partial<Record<ProblemCode, { detail: string; retryAfter: string }>> = {
   database_gone: {
     detail: 'The service has lost its database; send the call again later.',

@@ -69,16 +69,11 @@ export const getExecutions = route({
     return {
       ...tenantJson(tenant),
       as_of: formatInstant(now),
-      executions: page.map((execution) => ({
-        ...executionJson(tenant, execution),
-        status: execution.status,
-      })),
+      executions: page.map((one) => ({ ...executionJson(tenant, one), status: one.status })),
       next_cursor,
     }
   },
 })
-
-// The confirmation of an execution over HTTP: the fields of a report, and its answer.
 
 // The order of the members is the order of errors in an answer, and follows the contract's field table.
 const common = {
@@ -185,7 +180,7 @@ export const postConfirm = route({
     const ids = { executionId, partnerOrderId: report.partnerOrderId }
     const confirmation = await store
       .confirmExecution(tenant, ids, (facts, now) => confirm(facts, report, now))
-      .catch((error: unknown) => keepingUnknown(error, { store, tenant, executionId, report }))
+      .catch((error: unknown) => keepUnknown(error, { store, tenant, executionId, report }))
     if (confirmation.kind === 'refused') throw confirmation.problem
     const { partnerOrderId, status } = report
     const answer: ConfirmedJson = {
@@ -204,10 +199,7 @@ type Reported = { store: CallStore; tenant: Caller; executionId: string; report:
  * Throws the error again. A purchase for an execution that the ledger lacks, because it was restored from a backup, is
  * first kept; the answer is the same as for every other unknown execution.
  */
-async function keepingUnknown(
-  error: unknown,
-  { store, tenant, executionId, report }: Reported,
-): Promise<never> {
+async function keepUnknown(error: unknown, { store, tenant, executionId, report }: Reported): Promise<never> {
   const isUnknown = error instanceof Problem && error.code === 'execution_not_found'
   if (isUnknown && isFill(report) && isExecutionId(executionId))
     await store.keepUnknownFill(tenant, executionId, report)

@@ -73,9 +73,9 @@ export const bool = () =>
 
 export const oneOf = <const T extends string>(values: readonly T[]) =>
   field({ type: 'string', enum: [...values] }, (input) => {
-    const known = values.find((value) => value === input)
+    const found = values.find((value) => value === input)
     return (
-      known ??
+      found ??
       new FieldError('literal_error', `Input should be ${EITHER.format(values.map((value) => `'${value}'`))}`)
     )
   })
@@ -96,9 +96,8 @@ export const decimal = <T extends bigint>(read: (text: string) => T, bounds: Dec
       )
     }
     const value = read(input)
-    if (above !== undefined && value <= above) {
+    if (above !== undefined && value <= above)
       return new FieldError('greater_than', `Input should be greater than ${boundText(above, placesMax)}`)
-    }
     if (atLeast !== undefined && value < atLeast) {
       const least = boundText(atLeast, placesMax)
       return new FieldError('greater_than_equal', `Input should be greater than or equal to ${least}`)
@@ -156,9 +155,8 @@ function parseText(input: unknown, { max }: { max: number }): string | FieldErro
   if (length > max) return new FieldError('string_too_long', `String should have at most ${max} characters`)
   // Half a surrogate pair cannot be stored: two different ids would become the same.
   if (!input.isWellFormed()) return new FieldError('value_error', 'Value error, must be valid Unicode text')
-  if (CONTROL.test(input)) {
+  if (CONTROL.test(input))
     return new FieldError('value_error', 'Value error, must not contain control characters')
-  }
   return input
 }
 

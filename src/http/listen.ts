@@ -420,5 +420,4 @@ const LIMITS = {
 }
 
 const HANDSHAKE_TIMEOUT_MS = 10_000
-/** How long an answer may wait here without the client taking any of it. */
 const STALL_MS = 30_000

@@ -77,9 +77,7 @@ export function routeFor(method: string, routes: readonly Route[]): Route {
 /** Ids may contain any character, so a segment is decoded after routing; a badly encoded one matches nothing. */
 export function decodeParams(params: Record<string, string>): Record<string, string> {
   try {
-    return Object.fromEntries(
-      Object.entries(params).map(([name, value]) => [name, decodeURIComponent(value)]),
-    )
+    return Object.fromEntries(Object.entries(params).map(([name, text]) => [name, decodeURIComponent(text)]))
   } catch {
     throw new Refusal('route_not_found', 'Not Found')
   }

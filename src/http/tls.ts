@@ -44,8 +44,8 @@ const NOWHERE = Object.assign([], { toString: () => 'nowhere' }) as unknown as s
  * It marks every socket at every answer, and could only end a stop in a way that loses answers.
  */
 function dropFollowers(server: Server, event: string, isTls: boolean): void {
-  const own = event === 'secureConnection' && !isTls ? 0 : 1
-  for (const listener of server.listeners(event).slice(own)) server.off(event, listener as () => void)
+  const skipped = event === 'secureConnection' && !isTls ? 0 : 1
+  for (const listener of server.listeners(event).slice(skipped)) server.off(event, listener as () => void)
 }
 
 // TLS: the certificate, given or generated for a first try, and the ciphers.

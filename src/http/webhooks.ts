@@ -74,8 +74,6 @@ export const deleteWebhook = route({
   }),
 })
 
-// The record of what was sent, and a test, sent at once: the wake-up of `tranche webhook test`.
-
 export const getDeliveries = route({
   method: 'GET',
   path: '/partner/v1/webhooks/deliveries',
@@ -124,9 +122,8 @@ function parseUrl(input: unknown): string | FieldError {
   if (!WELL_FORMED.test(input) || url.port === '0') return notUrl
   if (url.href.length > WEBHOOK_URL_MAX) return tooLong
   // An empty user name is gone after parsing.
-  if (url.username !== '' || url.password !== '' || /^[^/]*\/\/[^/?#]*@/.test(input)) {
+  if (url.username !== '' || url.password !== '' || /^[^/]*\/\/[^/?#]*@/.test(input))
     return new FieldError('value_error', 'Value error, URL must not carry a user name or password')
-  }
   if (input.includes('#')) return new FieldError('value_error', 'Value error, URL must not carry a fragment')
   return input
 }

@@ -3,7 +3,7 @@
 import type { Testimony } from '../core/clock.ts'
 import { type Price, price, priceAsNumber } from '../core/money.ts'
 import { PRICE_LIVE_MS } from '../core/price.ts'
-import { Problem } from '../core/problem.ts'
+import { usage } from '../core/problem.ts'
 import { type Instant, parseInstant, spellSpan } from '../core/time.ts'
 import type { AskedFeed, ObservedPrice } from '../store/store.ts'
 import { fetchJson, isLoopback, majority, tell } from './fetch.ts'
@@ -36,11 +36,10 @@ export function createFeed(spec: string, options: FeedOptions): Feed {
   if (url) return () => ask({ name: url.host, shown: url.origin, url, read: readPointer(url) }, options)
   const plain = URL.parse(spec)
   if (plain?.protocol === 'http:' && !isLoopback(plain.hostname))
-    throw new Problem(
-      'usage',
+    throw usage(
       `The price feed ${JSON.stringify(plain.host)} needs https: without it, anybody on the way sets the price.`,
     )
-  throw new Problem('usage', `Unknown price feed ${JSON.stringify(feedName(spec))}: give ${FEED_WORDS}.`)
+  throw usage(`Unknown price feed ${JSON.stringify(feedName(spec))}: give ${FEED_WORDS}.`)
 }
 
 /** A SPEC as it may be shown: for an address only the host, because the rest may hold a key. */
@@ -62,12 +61,10 @@ function tickerUrl(spec: string): URL | null {
   return url.protocol === 'https:' || (url.protocol === 'http:' && isLoopback(url.hostname)) ? url : null
 }
 
-const readPointer =
-  (url: URL) =>
-  (document: unknown): Quote => ({
-    price: quoteAt(document, decodeURIComponent(url.hash.slice(1))),
-    at: null,
-  })
+const readPointer = (url: URL) => (document: unknown) => ({
+  price: quoteAt(document, decodeURIComponent(url.hash.slice(1))),
+  at: null,
+})
 
 function askExchange(name: Exchange, options: FeedOptions): Promise<Observation> {
   const { origin, path, read } = EXCHANGES[name]
@@ -132,8 +129,6 @@ function refuseStale(quote: Quote, ageMs: number, now: Instant): void {
   }
 }
 
-// The public tickers of four exchanges: their addresses, and how their answers are read.
-
 export type Exchange = 'coinbase' | 'kraken' | 'bitstamp' | 'gemini'
 
 type Ticker = { origin: string; path: string; read: (answer: unknown) => Quote }
@@ -196,9 +191,8 @@ const PLACES_MAX = 18
 
 /** A positive price from text. Throws on anything else: zero, a sign, an exponent, "NaN". */
 export function positive(value: unknown, name = 'price'): Price {
-  if (typeof value !== 'string' || !NUMBER.test(value)) {
+  if (typeof value !== 'string' || !NUMBER.test(value))
     throw new Error(`its ${name} is ${JSON.stringify(value)}`)
-  }
   const point = value.indexOf('.')
   const exact = price(point < 0 ? value : value.slice(0, point + 1 + PLACES_MAX))
   if (exact === 0n) throw new Error(`its ${name} is zero`)
@@ -219,17 +213,15 @@ function middle(ticker: { bid: unknown; ask: unknown; last: unknown }): Price {
 /** The price that a JSON pointer (RFC 6901) leads to. */
 function quoteAt(document: unknown, pointer: string): Price {
   let value = document
-  for (const part of pointer.split('/').slice(1)) {
+  for (const part of pointer.split('/').slice(1))
     value = member(value, part.replaceAll('~1', '/').replaceAll('~0', '~'))
-  }
   return positive(value)
 }
 
 /** A member of an object or an array, by name or number. Throws when there is none. */
 function member(value: unknown, name: string): unknown {
-  if (value === null || typeof value !== 'object' || !Object.hasOwn(value, name)) {
+  if (value === null || typeof value !== 'object' || !Object.hasOwn(value, name))
     throw new Error(`its answer has no ${JSON.stringify(name)}`)
-  }
   return (value as Record<string, unknown>)[name]
 }
 

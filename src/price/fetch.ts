@@ -77,17 +77,17 @@ export const ageOf = ({ age }: Headers): number =>
  * price in a new answer, and a server may have the wrong date; either time is enough to confirm the clock.
  */
 export function tell(source: string, times: readonly (Instant | null)[], clock: Instant): Testimony {
-  const known = times.filter((at) => at !== null).sort((a, b) => Math.abs(a - clock) - Math.abs(b - clock))
-  return known[0] === undefined ? 'silent' : { source, at: known[0] }
+  const closest = times.filter((at) => at !== null).sort((a, b) => Math.abs(a - clock) - Math.abs(b - clock))
+  return closest[0] === undefined ? 'silent' : { source, at: closest[0] }
 }
 
 /** The time on which most sources agree; silent when they do not agree. */
 export function majority(source: string, testimonies: readonly Testimony[]): Testimony {
-  const known = testimonies
+  const told = testimonies
     .filter((one): one is Witness => typeof one !== 'string')
     .map(({ at }) => at)
     .sort((a, b) => a - b)
-  const middle = known[(known.length - 1) >> 1]
+  const middle = told[(told.length - 1) >> 1]
   if (middle === undefined) return 'silent'
-  return 2 * known.filter((at) => agree(at, middle)).length > known.length ? { source, at: middle } : 'silent'
+  return 2 * told.filter((at) => agree(at, middle)).length > told.length ? { source, at: middle } : 'silent'
 }

@@ -5,7 +5,7 @@ import { lookup } from 'node:dns'
 import { lookup as lookUpNow, Resolver } from 'node:dns/promises'
 import type { LookupFunction } from 'node:net'
 import ipaddr from 'ipaddr.js'
-import { Problem } from '../core/problem.ts'
+import { Problem, usage } from '../core/problem.ts'
 
 type Cidr = [ipaddr.IPv4 | ipaddr.IPv6, number]
 
@@ -82,11 +82,10 @@ function refused(
   const why = isOpen
     ? `(${which}); --webhook-allow-cidr ${address}/${ipaddr.process(address).kind() === 'ipv6' ? 128 : 32} allows it`
     : `(${reason})`
-  return new Problem(
-    'webhook_refused',
-    `Webhook URL is refused: ${host} is not on the public internet ${why}.`,
-  )
+  return urlRefused(`${host} is not on the public internet ${why}`)
 }
+
+const urlRefused = (why: string): Problem => new Problem('webhook_refused', `Webhook URL is refused: ${why}.`)
 
 /** Why connections to an address are refused; null when they are allowed. */
 export function refusal(text: string, allow: Cidr[]): string | null {
@@ -102,21 +101,14 @@ export function refusal(text: string, allow: Cidr[]): string | null {
 
 export function parseCidr(text: string): Cidr {
   if (ipaddr.isValidCIDR(text)) return ipaddr.parseCIDR(text)
-  throw new Problem(
-    'usage',
-    `${JSON.stringify(text)} is not a range of addresses: give one such as 10.0.0.0/8.`,
-  )
+  throw usage(`${JSON.stringify(text)} is not a range of addresses: give one such as 10.0.0.0/8.`)
 }
 
 async function resolveName(host: string, resolve: Resolve): Promise<string[]> {
   const addresses = await resolve(host).catch((error: Error) => {
-    throw new Problem(
-      'webhook_refused',
-      `Webhook URL is refused: ${host} does not resolve (${error.message}).`,
-    )
+    throw urlRefused(`${host} does not resolve (${error.message})`)
   })
-  if (addresses.length === 0)
-    throw new Problem('webhook_refused', `Webhook URL is refused: ${host} has no address.`)
+  if (addresses.length === 0) throw urlRefused(`${host} has no address`)
   return addresses
 }
 

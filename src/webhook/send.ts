@@ -69,10 +69,10 @@ export function createSend({ guard, headerPrefix, caFile }: SendOptions): Send {
 function trustAlso(caFile: string): SecureContext {
   const text = textOf(caFile)
   // TLS itself accepts any file, and adds no authority from a bad one, which would be noticed only when sending fails.
-  const own = text.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g)
-  if (!own) throw new Error(`${caFile} holds no certificate in PEM form`)
-  for (const certificate of own) assertCertificate(certificate, caFile)
-  return createSecureContext({ ca: [...getCACertificates('default'), ...own] })
+  const authorities = text.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g)
+  if (!authorities) throw new Error(`${caFile} holds no certificate in PEM form`)
+  for (const certificate of authorities) assertCertificate(certificate, caFile)
+  return createSecureContext({ ca: [...getCACertificates('default'), ...authorities] })
 }
 
 function textOf(caFile: string): string {

@@ -17,7 +17,7 @@ import { type OrderColumns, orderRows } from '../../billing/partner-orders.ts'
 import { executedAtOf, isFill, type Trade } from '../../core/confirmation.ts'
 import { type Adjustment, ordersAdjusted } from '../../core/corrections/adjustment.ts'
 import { type Btc, formatBtc, formatUsd, type Usd } from '../../core/money.ts'
-import { type Tenant, tenantJson } from '../../core/partner.ts'
+import { type Environment, type Tenant, tenantJson } from '../../core/partner.ts'
 import { unreadable } from '../../core/problem.ts'
 import { counted, grouped } from '../../core/text.ts'
 import { formatInstant, monthOf } from '../../core/time.ts'
@@ -38,8 +38,6 @@ export type AgainstOptions = {
   csv: CsvForm
 }
 
-type Asked = { slug: string; environment: Tenant['environment']; months: readonly string[] }
-
 /** The most orders that are looked up in the whole ledger, to say where they are. */
 const LOOKED_UP_MAX = 10_000
 const ROWS_PER_PAGE = 500
@@ -47,7 +45,7 @@ const ROWS_PER_PAGE = 500
 export async function compareWith(
   cli: Cli,
   store: Store,
-  { slug, environment, months }: Asked,
+  { slug, environment, months }: { slug: string; environment: Environment; months: readonly string[] },
   options: AgainstOptions & { text: AsyncIterable<string> },
 ): Promise<void> {
   const tenant = await tenantNamed(store, slug, environment)
@@ -150,8 +148,6 @@ async function* pagesOf(
     note(cli, `Only the first ${counted(LOOKED_UP_MAX, 'order')} were looked up in other months.`)
 }
 
-// The text of a finding.
-
 const usdOf = (amount: bigint): string => formatUsd(amount as Usd)
 const btcOf = (amount: bigint): string => formatBtc(amount as Btc)
 
@@ -225,8 +221,6 @@ const COLUMNS: Column<FindingJson>[] = [
   },
 ]
 
-// The summary of all findings.
-
 const sumsJson = ({ orders, usd, btc }: OrderSums) => ({
   orders,
   usd_amount: usdOf(usd),
@@ -277,12 +271,10 @@ function summary(shown: Shown): string {
   ].join('\n')
 }
 
-// Where an order is that one side lacks.
+type Question = { found: FoundOrder; tenant: Tenant; months: readonly string[] }
 
-type Asking = { found: FoundOrder; tenant: Tenant; months: readonly string[] }
-
-async function explained(cli: Cli, store: Store, asking: Asking): Promise<Explanation> {
-  const { found, tenant } = asking
+async function explained(cli: Cli, store: Store, question: Question): Promise<Explanation> {
+  const { found, tenant } = question
   // No command: recording it would book the purchase a second time.
   if (found.twin !== null) {
     const where = found.ours ? 'the file' : 'the ledger'
@@ -293,7 +285,7 @@ async function explained(cli: Cli, store: Store, asking: Asking): Promise<Explan
   const explanations: Explanation[] = []
   for (const { execution } of await store.findByOrder({ slug, environment }, found.order)) {
     const record = await store.findExecution(execution.executionId)
-    if (record) explanations.push(...placesOf(cli, record, asking))
+    if (record) explanations.push(...placesOf(cli, record, question))
   }
   for (const { executionId, late } of await store.findUnknownFills(tenant, found.order)) {
     const plan = ['--report', `${late.reportId}`, '--plan', found.theirs?.plan ?? 'PLAN']
@@ -302,7 +294,7 @@ async function explained(cli: Cli, store: Store, asking: Asking): Promise<Explan
       mend: commandLine(cli.self(), ['tranche', 'execution', 'accept-late', executionId, ...plan]),
     })
   }
-  if (explanations.length === 0) return found.theirs && !found.ours ? unknownOrder(cli, asking) : NOTHING
+  if (explanations.length === 0) return found.theirs && !found.ours ? unknownOrder(cli, question) : NOTHING
   return {
     remark: explanations.map(({ remark }) => remark).join('; '),
     mend: explanations.find(({ mend }) => mend !== null)?.mend ?? null,
@@ -310,7 +302,7 @@ async function explained(cli: Cli, store: Store, asking: Asking): Promise<Explan
 }
 
 /** An order unknown on both sides. Values that the operator must fill in are in capitals. */
-function unknownOrder(cli: Cli, { found, tenant }: Asking): Explanation {
+function unknownOrder(cli: Cli, { found, tenant }: Question): Explanation {
   const { theirs, order } = found
   const remark = 'not known here: ask the partner to send its confirmation again, or record it'
   if (theirs === null || theirs.usd <= 0n) return { remark, mend: null }
@@ -323,7 +315,7 @@ function unknownOrder(cli: Cli, { found, tenant }: Asking): Explanation {
 }
 
 /** The places of an order in an execution: a trade, further purchases, and reports that wait for a decision. */
-function placesOf(cli: Cli, record: ExecutionRecord, { found, months }: Asking): Explanation[] {
+function placesOf(cli: Cli, record: ExecutionRecord, { found, months }: Question): Explanation[] {
   const { execution, trade, adjustments, lateFills } = record
   const { executionId } = execution
   const isHere = found.finding === 'different' || found.finding === 'missing_there'

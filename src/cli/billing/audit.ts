@@ -1,7 +1,7 @@
 // audit: operators' changes.
 
 import { Command, Option } from 'commander'
-import { Problem } from '../../core/problem.ts'
+import { usage } from '../../core/problem.ts'
 import { formatInstant, type Instant } from '../../core/time.ts'
 import type { ListedAuditEntry, Store } from '../../store/store.ts'
 import { partnerNamed } from '../command.ts'
@@ -16,19 +16,15 @@ export function auditCommand(cli: Cli): Command {
     .description('what operators changed, when and who')
     .option('--since <time>', 'from this date or time on, in UTC, or 24h ago', time(cli.machine.clock))
     .option('--until <time>', 'before this date or time, which is not included', time(cli.machine.clock))
-    .option(
-      '--partner <slug>',
-      'about this partner and its keys, users, plans, webhooks and executions',
-      slug,
-    )
+    .option('--partner <slug>', 'about this partner, its keys, users, plans, webhooks and executions', slug)
     .addOption(
-      new Option('--format <format>', 'how; csv-2 has the partner of each entry, too')
+      new Option('--format <format>', 'csv-2 also has the partner of each entry')
         .choices(['table', 'csv', 'csv-2'])
         .default('table'),
     )
     .action((options: AuditOptions) => {
       if (cli.globals().json && options.format !== 'table')
-        throw new Problem('usage', '--json answers with JSON: leave it out for CSV.')
+        throw usage('--json answers with JSON: leave it out for CSV.')
       return cli.withStore((store) => list(cli, store, options))
     })
 }

@@ -4,12 +4,12 @@ import { Command, Option } from 'commander'
 import { ALL_REPORTS } from '../../billing/columns.ts'
 import { type CsvForm, DELIMITERS, STANDARD } from '../../billing/csv.ts'
 import type { Environment } from '../../core/partner.ts'
-import { Problem } from '../../core/problem.ts'
+import { usage } from '../../core/problem.ts'
 import { monthOf } from '../../core/time.ts'
 import type { Store } from '../../store/store.ts'
 import { filterOf, partnerNamed } from '../command.ts'
 import type { Cli } from '../context.ts'
-import { dollars, environmentOption, reasonOption, slug } from '../options.ts'
+import { dollars, envOption, reasonOption, slug } from '../options.ts'
 import type { AgainstOptions } from './against.ts'
 import type { CreditOptions, InvoiceOptions, IssueOptions } from './invoice.ts'
 import {
@@ -68,10 +68,10 @@ function addReconcile(cli: Cli, billing: Command): void {
     )
     .option('--against <file>', "the partner's own orders as CSV, compared with ours; - is stdin")
     .option('--column-order <name>', 'the column of the order id, by default partner_order_id')
-    .option('--column-usd <name>', 'of the dollars spent, by default usd_amount')
-    .option('--column-btc <name>', 'of the bitcoin bought, by default btc_amount')
+    .option('--column-usd <name>', 'that of the dollars spent, by default usd_amount')
+    .option('--column-btc <name>', 'that of the bitcoin bought, by default btc_amount')
     .option('--column-fee <name>', "of the partner's fee; by default partner_fee_usd, if it is there")
-    .option('--column-plan <name>', 'of the plan; by default partner_plan_id, if it is there')
+    .option('--column-plan <name>', 'that of the plan, by default partner_plan_id if there is one')
     .addOption(delimiterOption())
     .option(...DECIMAL_COMMA)
     .addOption(timesOption('how its times are written: they are not compared'))
@@ -80,12 +80,11 @@ function addReconcile(cli: Cli, billing: Command): void {
       const csv = csvFormOf(given)
       const names = Object.keys(given).find((name) => name.startsWith('column'))
       if (against === undefined && (names !== undefined || csv !== STANDARD))
-        throw new Problem(
-          'usage',
+        throw usage(
           'The --column options, --delimiter, --decimal-comma and --times say how the file of --against is written.',
         )
       if (against !== undefined && partner === undefined)
-        throw new Problem('usage', '--against needs --partner: a list of orders is that of one partner.')
+        throw usage('--against needs --partner: a list of orders is that of one partner.')
       if (against === undefined || partner === undefined)
         return cli.withStore(async (store) => {
           const { proveMonths } = await import('./reports.ts')
@@ -95,8 +94,8 @@ function addReconcile(cli: Cli, billing: Command): void {
       const text = openOrders(cli, against)
       await cli.withStore(async (store) => {
         const { months } = await resolved(cli, store, given)
-        const asked = { slug: partner, environment: env, months }
-        await compareWith(cli, store, asked, { ...given, against, text, csv })
+        const scope = { slug: partner, environment: env, months }
+        await compareWith(cli, store, scope, { ...given, against, text, csv })
       })
     })
 }
@@ -106,7 +105,7 @@ function addExport(cli: Cli, billing: Command): void {
     .description('write one month or several as CSV, JSON or a journal, to stdout or a file')
     .addOption(new Option('--report <report>', 'what to write').choices(ALL_REPORTS).default('summary'))
     .addOption(
-      new Option('--format <format>', 'how, by default csv; with --json to stdout, json').choices([
+      new Option('--format <format>', 'by default csv; json with --json to stdout').choices([
         'csv',
         'json',
         'hledger',
@@ -123,10 +122,10 @@ function addExport(cli: Cli, billing: Command): void {
     .addOption(timesOption('write times as 2026-10-05 09:00:00, which spreadsheets take for dates'))
     .option('--raw', 'write texts as they are, without a guard against formulas: for programs alone')
     .action(async (given: Scope & Given<ExportOptions> & CsvOptions, command: Command) => {
-      if (!namesMonths(given)) throw new Problem('usage', 'Give --month, --from, --year or --year-to-date.')
-      const asked = { ...given, ...targetOf(cli, given, 'csv'), csv: csvFormOf(given) }
-      refuseForm(asked, command)
-      const options = { ...asked, settings: await settingsIn(given.settings) }
+      if (!namesMonths(given)) throw usage('Give --month, --from, --year or --year-to-date.')
+      const form = { ...given, ...targetOf(cli, given, 'csv'), csv: csvFormOf(given) }
+      refuseForm(form, command)
+      const options = { ...form, settings: await settingsIn(given.settings) }
       await cli.withStore(async (store) => {
         const { exportMonths } = await import('./reports.ts')
         await exportMonths(cli, store, { ...(await resolved(cli, store, given)), options })
@@ -151,10 +150,7 @@ const timesOption = (what: string) => new Option('--times <form>', what).choices
 function csvFormOf({ delimiter = ',', decimalComma = false, times = 'iso' }: CsvOptions): CsvForm {
   if (delimiter === ',' && !decimalComma && times === 'iso') return STANDARD
   if (delimiter === ',' && decimalComma)
-    throw new Problem(
-      'usage',
-      "--decimal-comma needs another delimiter than the comma: --delimiter ';' or --delimiter tab.",
-    )
+    throw usage("--decimal-comma needs another delimiter than the comma: --delimiter ';' or --delimiter tab.")
   return { delimiter: DELIMITERS[delimiter], decimalComma, spreadsheetTimes: times === 'spreadsheet' }
 }
 
@@ -188,7 +184,7 @@ function refuseForm(
     [isJournal && env !== 'live', 'Test environments owe nothing: a journal is of live ones.'],
   ]
   const fault = faults.find(([isThere]) => isThere)
-  if (fault) throw new Problem('usage', fault[1])
+  if (fault) throw usage(fault[1])
 }
 
 type Formed = Omit<Given<ExportOptions>, 'output'> & { env: Environment; format: ExportOptions['format'] }
@@ -197,11 +193,11 @@ function addInvoice(cli: Cli, billing: Command): void {
   billing
     .command('invoice')
     .description("a partner's month as an invoice, to stdout or a file; live only")
-    .option('--partner <slug>', 'whose', slug)
+    .option('--partner <slug>', 'the partner charged', slug)
     .addOption(monthOption())
     .option('--number <number>', 'an invoice or a credit note that was issued, by its number')
     .addOption(
-      new Option('--format <format>', 'how, by default html; with --json to stdout, json').choices([
+      new Option('--format <format>', 'by default html; json with --json to stdout').choices([
         'html',
         'md',
         'json',
@@ -219,8 +215,7 @@ function addInvoice(cli: Cli, billing: Command): void {
     .action(async (given: Given<InvoiceOptions>) => {
       const { number, partner, month, settings, outputDir } = given
       if (number !== undefined && [partner, month, settings, outputDir].some((one) => one !== undefined))
-        throw new Problem(
-          'usage',
+        throw usage(
           'A number names one page with its own settings: --number goes without --partner, --month, --settings and --output-dir.',
         )
       const target = targetOf(cli, { output: outputDir ?? given.output, format: given.format }, 'html')
@@ -305,7 +300,7 @@ function targetOf<F extends string>(
   const format = given.format ?? (isAnswer ? 'json' : usual)
   if (isAnswer && format !== 'json') {
     const name = format.toUpperCase()
-    throw new Problem('usage', `--json answers with JSON: ${name} goes to a file, with --output.`)
+    throw usage(`--json answers with JSON: ${name} goes to a file, with --output.`)
   }
   return { output, format }
 }
@@ -317,7 +312,7 @@ const scoped = (command: Command): Command =>
   command
     .option('--partner <slug>', 'only of this partner', slug)
     // The test environment, which costs nothing, is shown only on request.
-    .addOption(environmentOption().default('live'))
+    .addOption(envOption().default('live'))
 
 /** The tenants and months that a command line names. The present month is that of the environment in question. */
 async function resolved(cli: Cli, store: Store, scope: Scope) {

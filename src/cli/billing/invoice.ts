@@ -3,7 +3,7 @@
 
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { INVOICE_COLUMNS, type InvoiceColumn, withTotal } from '../../billing/columns.ts'
+import { type ColumnOf, withTotal } from '../../billing/columns.ts'
 import type { Row } from '../../billing/csv.ts'
 import { adjustmentPages, issuedJson, issuedPages } from '../../billing/export.ts'
 import {
@@ -28,7 +28,7 @@ import { type Issued, lacksOf, type Series, taxOf } from '../../core/invoice.ts'
 import { formatUsd, type Usd, usd } from '../../core/money.ts'
 import { type FixedPeriod, periodOf } from '../../core/month.ts'
 import type { Tenant } from '../../core/partner.ts'
-import { notFound, Problem } from '../../core/problem.ts'
+import { notFound, Problem, usage } from '../../core/problem.ts'
 import { counted } from '../../core/text.ts'
 import { type Instant, LATEST, monthOf } from '../../core/time.ts'
 import type { Drawn, Store, TenantFilter } from '../../store/store.ts'
@@ -62,10 +62,9 @@ export type InvoiceOptions = Target & {
 export async function writeInvoice(cli: Cli, store: Store, options: InvoiceOptions): Promise<void> {
   const { partner, month, number, outputDir, settings } = options
   if (number !== undefined) return writeNumbered(cli, store, { ...options, number })
-  if (month === undefined) throw new Problem('usage', 'Give --month, or --number of what was issued.')
+  if (month === undefined) throw usage('Give --month, or --number of what was issued.')
   if (outputDir !== undefined) return writeAll(cli, store, { ...options, month, outputDir })
-  if (partner === undefined)
-    throw new Problem('usage', 'Give --partner, or --output-dir for the invoices of all partners.')
+  if (partner === undefined) throw usage('Give --partner, or --output-dir for the invoices of all partners.')
   await refuseTarget(cli, options)
   await writeOne(cli, store, options, { slug: partner, month, settings })
 }
@@ -99,9 +98,9 @@ async function writeNumbered(
 async function writeAll(
   cli: Cli,
   store: Store,
-  asked: InvoiceOptions & { month: string; outputDir: string },
+  options: InvoiceOptions & { month: string; outputDir: string },
 ): Promise<void> {
-  const { partner, month, outputDir, format, settings } = asked
+  const { partner, month, outputDir, format, settings } = options
   const filter = { slug: partner ?? null, environment: 'live' } as const
   if (partner !== undefined) await refuseUnknown(store, partner, month)
   const period = await fixPeriodFor(cli, store, { month, filter })
@@ -114,7 +113,7 @@ async function writeAll(
   tellAbout(cli, period, { drawn, settings })
   const pages = drawn.map((one) => ({
     one,
-    target: { ...asked, output: join(outputDir, `${one.tenant.partnerSlug}-${month}.${format}`) },
+    target: { ...options, output: join(outputDir, `${one.tenant.partnerSlug}-${month}.${format}`) },
   }))
   if (pages.length > 0) mkdirSync(outputDir, { recursive: true })
   for (const { target } of pages) await refuseTarget(cli, target)
@@ -134,11 +133,11 @@ async function billAll(store: Store, period: FixedPeriod, filter: TenantFilter) 
 }
 
 type Printable = { tenant: Tenant; scope: OrdersScope; invoice: Invoice }
-type Asked = { slug: string; month: string; settings: Settings | null }
+type Charged = { slug: string; month: string; settings: Settings | null }
 type Drawing = { statement: Statement; settings: Settings | null; parties: Parties | null }
 
 /** The invoice of one partner, with the remarks on it. Throws the reason why there is none. */
-async function drawOne(cli: Cli, store: Store, { slug, month, settings }: Asked): Promise<Printable> {
+async function drawOne(cli: Cli, store: Store, { slug, month, settings }: Charged): Promise<Printable> {
   const parties = partiesIn(settings, slug, month)
   const tenant = await refuseUnknown(store, slug, month)
   const period = await fixPeriodFor(cli, store, { month, filter: { slug, environment: 'live' } })
@@ -192,8 +191,8 @@ function tellAbout(
     note(cli, 'A draft: tranche billing issue gives the invoice its number.')
 }
 
-async function writeOne(cli: Cli, store: Store, options: Printing, asked: Asked): Promise<void> {
-  const drawn = await drawOne(cli, store, asked)
+async function writeOne(cli: Cli, store: Store, options: Printing, charged: Charged): Promise<void> {
+  const drawn = await drawOne(cli, store, charged)
   await writePage(cli, options, drawn)
   if (options.output === null) return
   const done = doneJson(options.output, drawn)
@@ -254,16 +253,17 @@ export async function issueInvoices(cli: Cli, store: Store, options: IssueOption
     return { ...whose, net: fees.total, tax: taxOf(fees.total, parties.tax), details: detailsOf(parties) }
   })
   refuseLacks(settings, drawn)
-  const known = await issuedAlready(store, drawn)
-  if (drawn.length > known)
+  let left = drawn.length
+  for (const { slug } of drawn) if (await store.findInvoiceOf(slug, month)) left -= 1
+  if (left > 0)
     await confirmOnTerminal(
       cli,
-      `Give numbers to ${counted(drawn.length - known, 'invoice')} of ${month}, ${series.prefix}...? They are given once.`,
+      `Give numbers to ${counted(left, 'invoice')} of ${month}, ${series.prefix}...? They are given once.`,
     )
   const rows = []
   for (const invoice of drawn) {
-    const { issued, isNew } = await store.issueInvoice(invoice, series, (made) =>
-      entryOf(cli, 'billing.issue', made),
+    const { issued, isNew } = await store.issueInvoice(invoice, series, (numbered) =>
+      entryOf(cli, 'billing.issue', numbered),
     )
     rows.push({ ...issuedJson(issued), is_new: isNew })
   }
@@ -284,12 +284,6 @@ function refuseLacks(settings: Settings, drawn: readonly ToIssue[]): void {
     )
   })
   if (lacks.length > 0) throw settings.wrong([...new Set(lacks)].join('; '))
-}
-
-async function issuedAlready(store: Store, drawn: readonly ToIssue[]): Promise<number> {
-  let known = 0
-  for (const { slug, month } of drawn) if (await store.findInvoiceOf(slug, month)) known += 1
-  return known
 }
 
 /** Numbers belong to the month in which they are assigned, so that their order is that of their dates. */
@@ -326,7 +320,7 @@ export async function creditInvoice(cli: Cli, store: Store, options: CreditOptio
     number,
     series,
     (invoice, earlier) => drawCredit(invoice, { earlier, net, reason }),
-    (made) => entryOf(cli, 'billing.credit', made),
+    (credit) => entryOf(cli, 'billing.credit', credit),
   )
   const row = issuedJson(issued)
   const table = await renderTable(COLUMNS, [row])
@@ -358,10 +352,8 @@ async function loweredSince(store: Store, number: string): Promise<string[]> {
   )
 }
 
-// billing issued: an index of invoices and credit notes, by the date of issue.
-
 export async function listIssued(cli: Cli, store: Store, { months, filter }: Months): Promise<void> {
-  const rows: IssuedJson[] = []
+  const rows: ReturnType<typeof issuedJson>[] = []
   const forgotten: Unissued[] = []
   const [first] = await store.listInvoices(EVER, { after: null, limit: 1 })
   for (const period of await fixPeriods(cli, store, { months, filter })) {
@@ -369,7 +361,7 @@ export async function listIssued(cli: Cli, store: Store, { months, filter }: Mon
       forgotten.push(...(await unissued(store, period, filter)))
     for await (const page of issuedPages({ store, period, filter })) rows.push(...page.map(issuedJson))
   }
-  const table = await renderTable(COLUMNS, withTotal<InvoiceColumn>(INVOICE_COLUMNS, rows))
+  const table = await renderTable(COLUMNS, withTotal('invoices', rows))
   if (rows.length > 0 || cli.globals().json) print(cli, rows, () => table)
   else
     note(
@@ -380,7 +372,6 @@ export async function listIssued(cli: Cli, store: Store, { months, filter }: Mon
 }
 
 const EVER = { slug: null, from: 0 as Instant, before: Number.MAX_SAFE_INTEGER as Instant }
-/** Naming more of them would add nothing. */
 const FORGOTTEN_NAMED = 10
 
 type Unissued = { slug: string; month: string; fee: Usd }
@@ -407,9 +398,7 @@ async function unissued(store: Store, period: FixedPeriod, filter: TenantFilter)
   return found
 }
 
-type IssuedJson = ReturnType<typeof issuedJson>
-
-const COLUMNS: Column<Row<InvoiceColumn>>[] = [
+const COLUMNS: Column<Row<ColumnOf<'invoices'>>>[] = [
   { title: 'NUMBER', of: (row) => row.invoice_number },
   { title: 'DATE', of: (row) => row.invoice_date },
   { title: 'DUE', of: (row) => row.due_date },

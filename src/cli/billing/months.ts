@@ -2,17 +2,15 @@
 
 import { type Command, Option } from 'commander'
 import { monthsFrom, periodOf } from '../../core/month.ts'
-import { Problem } from '../../core/problem.ts'
+import { usage } from '../../core/problem.ts'
 import { type Instant, monthOf, spellSpan } from '../../core/time.ts'
 import type { Store, TenantFilter } from '../../store/store.ts'
 import type { Cli } from '../context.ts'
 import { month, year } from '../options.ts'
 import { warn } from '../terminal.ts'
 
-/** The months of a report in their order, and the tenants in it. */
 export type Months = { months: readonly string[]; filter: TenantFilter }
 
-/** Ten years: the most months that one report covers. */
 const RANGE_MONTHS_MAX = 120
 
 export type MonthOptions = { month?: string; from?: string; to?: string; year?: string; yearToDate?: boolean }
@@ -25,20 +23,19 @@ export function addMonthOptions(command: Command, otherwise?: string): Command {
   return command
     .addOption(monthOption(otherwise).conflicts(['from', 'to', 'year', 'yearToDate']))
     .addOption(
-      new Option('--from <month>', 'all months from this one on (YYYY-MM)')
+      new Option('--from <month>', 'the first of several months (YYYY-MM)')
         .argParser(month)
         .conflicts('yearToDate'),
     )
-    .option('--to <month>', 'the last of them (YYYY-MM), by default the present one', month)
+    .option('--to <month>', 'the last of several months (YYYY-MM), by default the present one', month)
     .addOption(
-      new Option('--year <year>', 'its twelve months (YYYY), of the present one those that have begun')
+      new Option('--year <year>', 'the months of a year (YYYY) that have begun')
         .argParser(year)
         .conflicts(['from', 'to', 'yearToDate']),
     )
     .option('--year-to-date', 'all months from January on, in the year of --to')
 }
 
-/** Whether the command line names months. */
 export const namesMonths = ({ month, from, to, year, yearToDate }: MonthOptions): boolean =>
   [month, from, to, year, yearToDate].some((given) => given !== undefined)
 
@@ -50,21 +47,20 @@ export async function monthsOf(
   if (month !== undefined) return [month]
   if (year !== undefined) {
     const begun = monthsFrom(`${year}-01`, await present(), 12)
-    if (begun.length === 0) throw new Problem('usage', `${year} has not begun.`)
+    if (begun.length === 0) throw usage(`${year} has not begun.`)
     return begun
   }
   if (to !== undefined && from === undefined && !yearToDate)
-    throw new Problem('usage', '--to needs --from or --year-to-date.')
+    throw usage('--to needs --from or --year-to-date.')
   const last = to ?? (await present())
   const first = yearToDate ? `${last.slice(0, 4)}-01` : (from ?? last)
   const months = monthsFrom(first, last, RANGE_MONTHS_MAX + 1)
   if (months.length === 0) {
     const end = to === undefined ? `the present month, ${last}; give --to` : `--to ${last}`
-    throw new Problem('usage', `--from ${first} is after ${end}.`)
+    throw usage(`--from ${first} is after ${end}.`)
   }
   if (months.length > RANGE_MONTHS_MAX)
-    throw new Problem(
-      'usage',
+    throw usage(
       `--from ${first} to ${last} is more than ${RANGE_MONTHS_MAX} months; ask for fewer at a time.`,
     )
   return months
@@ -76,19 +72,15 @@ export function spellMonths(months: readonly string[]): string {
   return first === last ? `in ${first}` : `from ${first} to ${last}`
 }
 
-// The time of a report: for a single environment its own, which in a sandbox is not the real one; for several, the real
-// time.
-
-/** The present time for a report, by the clock of the database. */
+/** The present time for a report: for a single environment its own, which a sandbox may have advanced. */
 export async function timeFor(store: Store, { slug, environment }: TenantFilter): Promise<Instant> {
   const sandboxes = await store.listSandboxes()
-  const own = sandboxes.find(
+  const sandbox = sandboxes.find(
     ({ tenant }) => tenant.partnerSlug === slug && tenant.environment === environment,
   )
-  return own?.now ?? (await store.readClock()).now
+  return sandbox?.now ?? (await store.readClock()).now
 }
 
-/** Naming more of them would add nothing. */
 const SANDBOXES_NAMED = 5
 
 /** Warns of sandboxes that are ahead: a report of all test environments goes by the real time, and lacks the rest. */
@@ -109,7 +101,6 @@ export async function warnOfSandboxes(cli: Cli, store: Store, { filter, months }
   if (more > 0) warn(cli, `${more} more test environments are ahead: tranche status names them.`)
 }
 
-// The month in which the database would record a change now. On a server, its clock is not that of this machine.
-
+/** The month in which the database would record a change now. On a server, its clock is not that of this machine. */
 export const presentMonth = async (store: Pick<Store, 'readClock'>): Promise<string> =>
   monthOf((await store.readClock()).now)

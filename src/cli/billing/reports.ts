@@ -2,7 +2,7 @@
 
 import { existsSync } from 'node:fs'
 import { setFlagsFromString } from 'node:v8'
-import { PARTNER_COLUMNS, type PartnerColumn, TOTAL, totalOf, withTotal } from '../../billing/columns.ts'
+import { type ColumnOf, TOTAL, totalOf, withTotal } from '../../billing/columns.ts'
 import type { Row } from '../../billing/csv.ts'
 import { EXPORTS, exportText, type Form, type Reading, sumsOfPartners } from '../../billing/export.ts'
 import { type OrderLine, orderLineJson, orderPages } from '../../billing/invoice.ts'
@@ -11,7 +11,7 @@ import { bill, statementJson } from '../../billing/statement.ts'
 import type { Statement } from '../../core/fees.ts'
 import { type Btc, formatBtc, formatCents, formatUsd, type Usd, usd } from '../../core/money.ts'
 import { type FixedPeriod, periodOf, type Stage, stageOf } from '../../core/month.ts'
-import { Problem } from '../../core/problem.ts'
+import { usage } from '../../core/problem.ts'
 import { counted } from '../../core/text.ts'
 import { formatInstant } from '../../core/time.ts'
 import type { Fault } from '../../store/monitoring.ts'
@@ -32,8 +32,6 @@ import {
 } from '../terminal.ts'
 import { type Months, timeFor } from './months.ts'
 import type { Settings } from './settings.ts'
-
-// billing show: each partner's month, and the figures behind its fee.
 
 type StatementJson = ReturnType<typeof statementJson>
 /** A row of the table; the last one has only columns that can be added up. */
@@ -60,16 +58,14 @@ export async function showMonths(cli: Cli, store: Store, scope: Months): Promise
   print(cli, statements, () => `${titleOf(periods)}\n\n${table}${cutNote(shown)}`)
 }
 
-/** A row for each partner: the sums of its months. */
 export async function showPartners(cli: Cli, store: Store, scope: Months): Promise<void> {
   const periods = await fixPeriods(cli, store, scope)
   const rows = await sumsOfPartners({ store, periods, filter: scope.filter })
   const table =
-    rows.length === 0 ? 'no partners' : await renderTable(OF_PARTNERS, withTotal(PARTNER_COLUMNS, rows))
+    rows.length === 0 ? 'no partners' : await renderTable(OF_PARTNERS, withTotal('partners', rows))
   print(cli, rows, () => `${titleOf(periods)}\n\n${table}${cutNote(rows)}`)
 }
 
-/** The statements of a month, in the order of the partners. */
 export async function statementsOf(
   store: Store,
   period: FixedPeriod,
@@ -102,14 +98,12 @@ const withTotals = (shown: Shown[]): Shown[] => (shown.length < 2 ? shown : [...
 function withTotalsOfRange(shown: Shown[]): Shown[] {
   const byPartner = Map.groupBy(shown, ({ partner_slug, environment }) => `${partner_slug} ${environment}`)
   const ofPartners = [...byPartner.values()].flatMap((rows) => {
-    const [{ partner_slug, environment } = NOBODY] = rows
+    const { partner_slug = null, environment = null } = rows[0] ?? {}
     return { ...rowOfTotals(rows), partner_slug, environment, month: TOTAL }
   })
   const ofAll = ofPartners.length < 2 ? [] : [{ ...rowOfTotals(shown), partner_slug: '', month: TOTAL }]
   return [...shown, ...ofPartners, ...ofAll]
 }
-
-const NOBODY = { partner_slug: null, environment: null }
 
 const rowOfTotals = (rows: Shown[]): Shown => totalOf(Object.keys(rows[0] ?? {}) as (keyof Shown)[], rows)
 
@@ -121,7 +115,7 @@ const volumeOf = ({ volume_usd }: Row<'volume_usd'>) => formatCents(usd(String(v
 const chargeOf = (row: Row<'billable' | 'total_fee_usd'>) =>
   row.billable === false ? 'not billed' : row.total_fee_usd
 
-const OF_PARTNERS: Column<Row<PartnerColumn>>[] = [
+const OF_PARTNERS: Column<Row<ColumnOf<'partners'>>>[] = [
   { title: 'PARTNER', of: nameOf },
   { title: 'FROM', of: (row) => row.from_month ?? '' },
   { title: 'TO', of: (row) => row.to_month ?? '' },
@@ -265,10 +259,7 @@ async function* linesOf({ store, periods, filter }: Reading & { store: Store }):
 
 type AdjustedOrder = ReturnType<typeof orderLineJson>
 
-const ADJUSTMENT_MONTH: Column<AdjustedOrder> = {
-  title: 'MONTH',
-  of: (row) => row.recorded_at.slice(0, 'YYYY-MM'.length),
-}
+const ADJUSTMENT_MONTH: Column<AdjustedOrder> = { title: 'MONTH', of: (row) => row.recorded_at.slice(0, 7) }
 
 const ADJUSTMENT_COLUMNS: Column<AdjustedOrder>[] = [
   { title: 'NO', of: (row) => row.adjustment, right: true },
@@ -331,7 +322,6 @@ export async function exportMonths(
   printWritten(cli, { file: output, rows }, `${counted(rows, what)} in ${output}.`)
 }
 
-/** The text of an export, in the requested format. */
 async function textsOf(
   reading: Reading,
   options: ExportOptions,
@@ -342,8 +332,7 @@ async function textsOf(
   const { ACCOUNTS, journalOf } = await import('../../billing/journal.ts')
   const running = reading.periods.find(({ final }) => !final)
   if (running)
-    throw new Problem(
-      'usage',
+    throw usage(
       `${running.month} can still change, and what is booked should not: only months that are final have a journal.`,
     )
   return journalOf({
@@ -381,8 +370,6 @@ async function countLines({ store, periods, filter }: Reading): Promise<number> 
   return lines
 }
 
-// The period of a report, and a warning when its month is not final: its figures may still change.
-
 /** The period of a report, and the state of its month. A final month is over, whatever the clock says. */
 export type Covered = FixedPeriod & { stage: Stage }
 
@@ -404,8 +391,17 @@ export async function fixPeriodFor(
   if (period.final) return { ...period, stage: 'over' }
   const stage = stageOf(periodOf(month), await timeFor(store, filter))
   // In a database that has moved, no month becomes final any more; it does in the new database.
-  if (stage === 'over')
-    warn(cli, (await store.readFrozen())?.kind === 'moved' ? notFinalHere(month) : notFinal(month))
+  if (stage === 'over' && (await store.readFrozen())?.kind === 'moved')
+    warn(
+      cli,
+      `${month} was not closed when this database moved, so its figures here are not final: ask the database that it moved to.`,
+    )
+  else if (stage === 'over')
+    warn(
+      cli,
+      `${month} is over by this clock alone, so its figures are not final: no tick, trade or change by an operator has been recorded ` +
+        'since its end. Run tranche tick, then ask again.',
+    )
   return { ...period, stage }
 }
 
@@ -416,10 +412,3 @@ export function noteStages(cli: Cli, periods: readonly Covered[]): void {
     if (stage === 'running') note(cli, `${month} is not over yet: these are its figures so far.`)
   }
 }
-
-const notFinal = (month: string): string =>
-  `${month} is over by this clock alone, so its figures are not final: no tick, trade or change by an operator has been recorded ` +
-  'since its end. Run tranche tick, then ask again.'
-
-const notFinalHere = (month: string): string =>
-  `${month} was not closed when this database moved, so its figures here are not final: ask the database that it moved to.`

@@ -41,8 +41,8 @@ const numbers = z.strictObject({
       (text) => /^[A-Za-z0-9/-]*$/.test(text) && !/\d$/.test(text),
       'must be letters, digits, - and /, and not end with a digit',
     ),
-  first: z.number().int().min(1).max(999_999_999).optional(),
-  digits: z.number().int().min(1).max(9).optional(),
+  first: z.number().int().min(1).max(999_999_999).default(1),
+  digits: z.number().int().min(1).max(9).default(4),
 })
 const issuer = party.extend({
   notes: lines.optional(),
@@ -94,17 +94,14 @@ const settings = z.strictObject({
 
 export type Settings = {
   /** The sender and the recipient of a month's invoice. Throws bad_file where the month has none. */
-  parties: (of: { month: string; slug: string }) => Parties
+  parties: (invoiced: { month: string; slug: string }) => Parties
   /** A partner's tax in a month; null where the file does not give it. */
-  tax: (of: { month: string; slug: string }) => Tax | null
+  tax: (invoiced: { month: string; slug: string }) => Tax | null
   /** The number series of an issuer in a month; null without one. */
   numbers: (month: string) => Series | null
   accounts: Accounts
-  /** The problem of a fault in the file. */
   wrong: (what: string) => Problem
 }
-
-const DIGITS = 4
 
 /** Throws file_not_found, and bad_file with the faulty field. */
 export function readSettings(file: string): Settings {
@@ -124,10 +121,7 @@ export function readSettings(file: string): Settings {
     wrong,
     accounts: data.accounts ?? ACCOUNTS,
     tax: ({ month, slug }) => taxOf(customerOf(slug, month)?.tax),
-    numbers(month) {
-      const of = issuerOf(month)?.numbers
-      return of ? { prefix: of.prefix, first: of.first ?? 1, digits: of.digits ?? DIGITS } : null
-    },
+    numbers: (month) => issuerOf(month)?.numbers ?? null,
     parties({ month, slug }) {
       const [from, to] = [issuerOf(month), customerOf(slug, month)]
       if (!from) throw wrong(`issuer has no entry for ${month}`)

@@ -5,7 +5,7 @@ import { hostname } from 'node:os'
 import { basename, dirname, join, resolve } from 'node:path'
 import { Command, Option } from 'commander'
 import type { JobResult } from '../../core/findings.ts'
-import { Problem, reasonInWords, unreadable } from '../../core/problem.ts'
+import { Problem, reasonInWords, unreadable, usage } from '../../core/problem.ts'
 import { counted, visible } from '../../core/text.ts'
 import { formatInstant, type Instant, plus } from '../../core/time.ts'
 import { refuseFileName } from '../../store/address.ts'
@@ -31,13 +31,13 @@ export function backupCommand(cli: Cli): Command {
     .addOption(
       new Option(
         '--keep <number>',
-        'in a folder: keep the newest so many, remove older ones, and let status watch them',
+        'in a folder: keep this many of the newest, remove older ones, and let status watch them',
       )
         .argParser(wholeNumber(1, 100_000))
         .conflicts('force'),
     )
     .addOption(
-      new Option('--ping <url>', 'call this address after the backup; URL/fail with the reason if it failed')
+      new Option('--ping <url>', 'call this URL after the backup; URL/fail with the reason if it failed')
         .env('TRANCHE_BACKUP_PING_URL')
         .argParser(pingUrl),
     )
@@ -62,16 +62,16 @@ const isJob = ({ keep }: Options): boolean => keep !== undefined
 
 /** A backup without --keep counts as the job's newest where it is in the job's folder: a finding had asked for it. */
 async function rememberMade(cli: Cli, file: string, options: Options): Promise<void> {
-  const made = resolve(file)
-  const folder = dirname(made)
+  const path = resolve(file)
+  const folder = dirname(path)
   const host = (await cli.database()).asFile ? null : hostname()
   const isOfJob = async (store: ResultStore) =>
     isJob(options) ||
-    (OWN_NAME.test(basename(made)) && (await store.findResult('backup', ''))?.backups?.folder === folder)
+    (OWN_NAME.test(basename(path)) && (await store.findResult('backup', ''))?.backups?.folder === folder)
   await remember(cli, isOfJob, {
     ok: true,
-    message: host === null ? made : `${made} on ${host}`,
-    backups: { folder, newest: { file: made, host } },
+    message: host === null ? path : `${path} on ${host}`,
+    backups: { folder, newest: { file: path, host } },
   })
 }
 
@@ -133,7 +133,7 @@ function folderIn(place: string, isNeeded: boolean): string | null {
       throw new Problem('file_not_found', `There is no folder ${place}.`)
     if (isMeant) throw problem
   }
-  if (isNeeded) throw new Problem('usage', `--keep needs a folder, and ${place} is not one.`)
+  if (isNeeded) throw usage(`--keep needs a folder, and ${place} is not one.`)
   return null
 }
 

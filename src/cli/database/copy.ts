@@ -2,8 +2,8 @@
 
 import { Command } from 'commander'
 import type { Copied, CopyOptions } from '../../copy.ts'
-import { frozenFields, frozenInWords } from '../../core/frozen.ts'
-import { Problem } from '../../core/problem.ts'
+import { frozenInWords, frozenJson } from '../../core/frozen.ts'
+import { usage } from '../../core/problem.ts'
 import { counted, visible } from '../../core/text.ts'
 import { formatInstant } from '../../core/time.ts'
 import { holdsSecret } from '../../store/address.ts'
@@ -14,8 +14,6 @@ import { seenByAll } from '../options.ts'
 import { confirmForGood, createProgress, print, warn } from '../terminal.ts'
 
 type Options = { from?: string; to?: string; seal?: boolean; unseal?: boolean; yes?: boolean }
-type Named = Pick<Options, 'from' | 'to'>
-
 export function copyCommand(cli: Cli): Command {
   return new Command('copy')
     .description('copy the database to another file or server, and verify the copy')
@@ -31,7 +29,7 @@ export function copyCommand(cli: Cli): Command {
     .option('--unseal', 'take back the database of --db after it moved; copies nothing')
     .option('--yes', 'do not ask before --unseal; needed where there is no terminal')
     .action(async ({ seal = false, unseal = false, yes = false, ...named }: Options) => {
-      if (yes && !unseal) throw new Problem('usage', '--yes belongs to --unseal: nothing else is asked.')
+      if (yes && !unseal) throw usage('--yes belongs to --unseal: nothing else is asked.')
       if (unseal) await takeBack(cli, { ...named, seal, yes })
       else await move(cli, await endsOf(cli, named), seal)
     })
@@ -39,19 +37,16 @@ export function copyCommand(cli: Cli): Command {
 
 type Ends = { from: Database; to: Database }
 
-async function endsOf(cli: Cli, { from, to }: Named): Promise<Ends> {
+async function endsOf(cli: Cli, { from, to }: Pick<Options, 'from' | 'to'>): Promise<Ends> {
   if (from === undefined && to === undefined)
-    throw new Problem(
-      'usage',
-      'Name the source with --from or the target with --to; --db gives the other one.',
-    )
+    throw usage('Name the source with --from or the target with --to; --db gives the other one.')
   for (const [flag, address] of Object.entries({ '--from': from, '--to': to }))
     if (address !== undefined && holdsSecret(address)) warn(cli, seenByAll(flag))
-  const own = await cli.database()
-  const of = (address?: string) => (address === undefined ? own : databaseOf(address, cli.machine))
-  const ends = { from: await of(from), to: await of(to) }
+  const database = await cli.database()
+  const at = (address?: string) => (address === undefined ? database : databaseOf(address, cli.machine))
+  const ends = { from: await at(from), to: await at(to) }
   if (ends.from.shownInFull === ends.to.shownInFull)
-    throw new Problem('usage', `${ends.from.shown} cannot be copied into itself: name two databases.`)
+    throw usage(`${ends.from.shown} cannot be copied into itself: name two databases.`)
   return ends
 }
 
@@ -68,23 +63,23 @@ async function move(cli: Cli, { from, to }: Ends, seal: boolean): Promise<void> 
     closed_months: copied.closedMonths,
     bytes: copied.bytes,
     sealed_at: copied.movedAt && formatInstant(copied.movedAt),
-    frozen: frozen && frozenFields(frozen),
+    frozen: frozen && frozenJson(frozen),
     tables: copied.tables,
     played_in: copied.playedIn,
   }
   const beside = copied.playedIn.map((name) => `, with what ${name} holds of it`).join('')
-  const kept = copied.movedAt
+  const source = copied.movedAt
     ? `; ${from.shown} has moved and takes no more writes`
     : `; ${from.shown} still takes writes, and they are not in the copy`
   const state = frozen ? `; the copy is ${frozenInWords(frozen)}` : ''
   const proof = `${counted(rows, 'row')} in ${counted(copied.tables.length, 'table')}, ${counted(copied.closedMonths, 'closed month')}, verified${beside}`
-  print(cli, json, () => visible(`${from.shown} copied to ${to.shown}: ${proof}${kept}${state}`))
+  print(cli, json, () => visible(`${from.shown} copied to ${to.shown}: ${proof}${source}${state}`))
 }
 
 /** Two databases that both take writes would have two versions of the truth about the same money. */
 async function takeBack(cli: Cli, { from, to, seal, yes = false }: Options): Promise<void> {
   if (from !== undefined || to !== undefined || seal)
-    throw new Problem('usage', '--unseal takes the database of --db, and none of --from, --to and --seal.')
+    throw usage('--unseal takes the database of --db, and none of --from, --to and --seal.')
   const database = await cli.database()
   const found = await database.frozen()
   if (found?.kind === 'moved')

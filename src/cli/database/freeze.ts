@@ -1,7 +1,7 @@
 // freeze and resume: an operator's stop of all firing and delivery, and the end of any freeze.
 
 import { Command } from 'commander'
-import { frozenFields, frozenInWords, frozenProblem } from '../../core/frozen.ts'
+import { frozenInWords, frozenJson, frozenProblem } from '../../core/frozen.ts'
 import { counted, visible } from '../../core/text.ts'
 import type { Store } from '../../store/store.ts'
 import { auditEntry } from '../command.ts'
@@ -19,12 +19,12 @@ export function freezeCommand(cli: Cli): Command {
 async function freeze(cli: Cli, store: Store, reason: string): Promise<void> {
   const { shown } = await cli.database()
   // A moved database takes no write, and is frozen already.
-  const known = await store.readFrozen()
+  const stored = await store.readFrozen()
   const audit = auditEntry(cli, 'database.freeze', shown, { kind: 'operator', reason })
-  const { frozen, isNew } = known
-    ? { frozen: known, isNew: false }
+  const { frozen, isNew } = stored
+    ? { frozen: stored, isNew: false }
     : await store.freeze({ by: cli.machine.osUser(), reason }, audit)
-  print(cli, { file: shown, frozen: frozenFields(frozen), was_frozen: !isNew }, () =>
+  print(cli, { file: shown, frozen: frozenJson(frozen), was_frozen: !isNew }, () =>
     visible(
       isNew
         ? `${shown} is frozen: nothing fires and nothing is delivered until \`tranche resume\``
@@ -56,11 +56,10 @@ async function resume(cli: Cli, store: Store, yes: boolean): Promise<void> {
     question: `Resume ${shown}? It is ${frozenInWords(frozen)}. ${due}.`,
   })
   await store.resume(auditEntry(cli, 'database.resume', shown))
-  const json = { file: shown, was: frozenFields(frozen), plans_due: plans, executions_due: orders }
+  const json = { file: shown, was: frozenJson(frozen), plans_due: plans, executions_due: orders }
   print(cli, json, () => visible(`${shown} is not frozen any more; ${due}`))
 }
 
-/** The work that begins at once when a database is resumed. */
 async function whatWaits(store: Store): Promise<{ plans: number; orders: number }> {
   const { countDuePlans } = await import('../../engine/pass.ts')
   const plans = await countDuePlans(store)

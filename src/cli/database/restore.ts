@@ -38,9 +38,11 @@ async function putBack(cli: Cli, copy: string, force: boolean): Promise<void> {
   }
 }
 
-type Copy = Pick<Restoring, 'copy' | 'open'>
-
-async function putOpenBack(cli: Cli, { copy, open }: Copy, force: boolean): Promise<void> {
+async function putOpenBack(
+  cli: Cli,
+  { copy, open }: Pick<Restoring, 'copy' | 'open'>,
+  force: boolean,
+): Promise<void> {
   const database = await cli.database()
   const { shown } = database
   await confirmOnTerminal(
@@ -112,8 +114,6 @@ async function restoreToServer(
   return { database: replaced, log: null, playedIn, additions: [] }
 }
 
-// The result of a restore, and the next steps.
-
 /** --json has all of them. */
 const SHOWN_MAX = 20
 
@@ -165,10 +165,10 @@ function showRestored(cli: Cli, database: Database, old: Replaced, { sinceCopy, 
 }
 
 /** Invoices are with their readers: a copy that lacks them would assign their numbers again. */
-function issuedInWords(issued: readonly UnknownInvoice[], kept: ReadonlySet<string>): string[] {
+function issuedInWords(issued: readonly UnknownInvoice[], held: ReadonlySet<string>): string[] {
   const words = (one: UnknownInvoice): string => `${one.number} ${one.partnerSlug} ${one.month}`
-  const has = issued.filter(({ number }) => kept.has(number))
-  const lacks = issued.filter(({ number }) => !kept.has(number))
+  const has = issued.filter(({ number }) => held.has(number))
+  const lacks = issued.filter(({ number }) => !held.has(number))
   return [
     ...titled('Issued since the copy, and kept in it:', has, words),
     ...titled('Issued since the copy, and NOT in it: do not issue before you know why:', lacks, words),

@@ -92,7 +92,6 @@ async function ledgerAccount(store: Store, windows: readonly ReadWindow[], { tal
   }
 }
 
-/** How many rows have each name, in the order of the names. */
 const countBy = <K extends string>(names: readonly K[], rowsOf: (name: K) => readonly unknown[]) =>
   Object.fromEntries(names.map((name) => [name, rowsOf(name).length])) as Record<K, number>
 
@@ -118,7 +117,6 @@ type ReadWindow = {
 /** The whole database is the demonstration's. */
 const ALL = { slug: null, environment: null, status: null, stuck: false }
 
-/** Plan by plan. */
 async function readWindows(store: Store): Promise<ReadWindow[]> {
   const tranches: ReadWindow['tranches'] = []
   const read = (page: Parameters<Store['listExecutions']>[1]) => store.listExecutions(ALL, page)

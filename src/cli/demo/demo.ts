@@ -32,7 +32,7 @@ async function demo(cli: Cli, { seed, keep }: DemoOptions): Promise<void> {
     process.exit(EXIT.interrupted)
   }
   const stop = stopGently(endNow, STOP_OR_HANG_UP)
-  let kept = false
+  let isKept = false
   try {
     const [{ playStory }, { readAccount }, { nextCommands, programName, showAccount, started }] =
       await Promise.all([import('./play.ts'), import('./account.ts'), import('./show.ts')])
@@ -40,7 +40,7 @@ async function demo(cli: Cli, { seed, keep }: DemoOptions): Promise<void> {
     const options = { file, seed, streams: cli.streams, signal: stop.signal }
     const account = await playStory(options, readAccount)
     stop.signal.throwIfAborted()
-    kept = keep
+    isKept = keep
     const { db, color } = cli.globals()
     const printed = {
       ...account,
@@ -56,6 +56,6 @@ async function demo(cli: Cli, { seed, keep }: DemoOptions): Promise<void> {
     cli.exitWith(EXIT.interrupted)
   } finally {
     stop.release()
-    if (!kept) remove()
+    if (!isKept) remove()
   }
 }

@@ -64,8 +64,6 @@ const FEED_DOWN = { from: START + 15 * DAY_MS, to: START + 16 * DAY_MS }
 
 const isWithin = (span: typeof OUTAGE, at: Instant): boolean => span.from <= at && at < span.to
 
-// How it is played.
-
 export type Story = {
   seed: number
   /** One price a minute, for a little longer than the windows, because some orders are settled after them. */

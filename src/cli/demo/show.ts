@@ -157,7 +157,7 @@ function ledger({ ledger: proof }: Account, paint: Paint): string {
   const work =
     `Recomputed from ${counted(proof.executions, 'execution')} and ${counted(proof.trades, 'trade')}: what every one of ` +
     `${counted(proof.windows, 'window')} reserved, spent and released, against its budget; each execution against its ` +
-    `trade, each trade against its digest, and the file itself: ${counted(proof.faults.length, 'fault')}.`
+    `trade, each trade against its checksum, and the file itself: ${counted(proof.faults.length, 'fault')}.`
   const books = renderFields({
     'the ledger': `${grouped(proof.spent_usd)} USD for ${proof.bought_btc} BTC, ${grouped(proof.reserved_usd)} USD still reserved`,
     "the partner's book": `${grouped(proof.partner_book_usd)} USD for ${proof.partner_book_btc} BTC`,
@@ -182,7 +182,6 @@ const paragraph = (text: string): string => wrapped(text, 79).join('\n')
 /** As the person would type it, and for cron, which has no working directory and a short PATH. */
 type ProgramName = { typed: string; absolute: string }
 
-/** How this process was started. */
 export const started = () => ({
   argv0: process.argv0,
   execPath: process.execPath,

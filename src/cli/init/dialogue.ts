@@ -3,7 +3,7 @@
 import { existsSync } from 'node:fs'
 import { formatPrice } from '../../core/money.ts'
 import { type Environment, refusePartnerName } from '../../core/partner.ts'
-import { Problem } from '../../core/problem.ts'
+import { usage } from '../../core/problem.ts'
 import { createFeed, FEED_WORDS, feedName } from '../../price/feed.ts'
 import { isServer, shownAddress } from '../../store/address.ts'
 import { tellingOfWaits } from '../../store/database.ts'
@@ -62,7 +62,7 @@ export type InitOptions = {
 
 export async function init(cli: Cli, place: Place, given: InitOptions): Promise<void> {
   if (!given.start && given.partner !== undefined)
-    throw new Problem('usage', '--no-start makes no database, so it takes no --partner.')
+    throw usage('--no-start makes no database, so it takes no --partner.')
   const asks = mayAsk(cli) && !given.yes && !given.dryRun
   const options = asks ? await askForRest(cli, place, given) : given
   const partner = partnerOf(options)
@@ -96,8 +96,7 @@ async function tellingOfServer<T>(cli: Cli, { database }: Place, work: () => Pro
 /** Throws usage for half a partner, and for a name that `partner create` would refuse when all else is done. */
 function partnerOf({ partner, name, env }: InitOptions): FirstPartner | null {
   if (partner === undefined && name === undefined) return null
-  if (partner === undefined || name === undefined)
-    throw new Problem('usage', '--partner and --name go together.')
+  if (partner === undefined || name === undefined) throw usage('--partner and --name go together.')
   refusePartnerName(name)
   return { slug: partner, name, environment: env ?? 'test' }
 }
@@ -134,14 +133,12 @@ export async function undoInit(cli: Cli, place: Place, { yes, dryRun }: InitOpti
   print(cli, { steps: taken, left }, () => undoLines(taken, left).join('\n'))
 }
 
-/** Anything that is not named stays where this machine's jobs have it. */
+/** Without --db, the database stays the one that this machine's jobs use. */
 export function placeOf(db: string | null): Place {
   const place = placeFor(db)
-  const known = db === null ? readSetting(place, 'TRANCHE_DB') : undefined
-  return known !== undefined && isServer(known) ? placeFor(known) : place
+  const configured = db === null ? readSetting(place, 'TRANCHE_DB') : undefined
+  return configured !== undefined && isServer(configured) ? placeFor(configured) : place
 }
-
-// The questions.
 
 /** The options with the answers. Throws Interrupted when Ctrl-C is pressed. */
 export async function askForRest(cli: Cli, place: Place, given: InitOptions): Promise<InitOptions> {
@@ -163,7 +160,7 @@ async function askScheduler(cli: Cli, place: Place): Promise<Scheduler> {
   return ask(cli, `What runs the jobs: systemd, cron or none? [${usual}]`, (answer) => {
     if (answer === '') return usual
     if (answer === 'systemd' || answer === 'cron' || answer === 'none') return answer
-    throw new Problem('usage', 'Answer systemd, cron or none.')
+    throw usage('Answer systemd, cron or none.')
   })
 }
 
@@ -187,7 +184,7 @@ const askPartner = (cli: Cli): Promise<string | undefined> =>
 
 const askName = (cli: Cli, partner: string): Promise<string> =>
   ask(cli, `The name of ${partner} as shown?`, (answer) => {
-    if (answer === '') throw new Problem('usage', 'A partner has a name.')
+    if (answer === '') throw usage('A partner has a name.')
     refusePartnerName(answer)
     return answer
   })
@@ -196,7 +193,7 @@ const askEnvironment = (cli: Cli, partner: string): Promise<Environment> =>
   ask(cli, `Is the key of ${partner} for test or live? [test]`, (answer) => {
     if (answer === '') return 'test'
     if (answer === 'test' || answer === 'live') return answer
-    throw new Problem('usage', 'Answer test or live.')
+    throw usage('Answer test or live.')
   })
 
 // A trial of the chosen feed: asked once, before anything relies on it.
@@ -225,8 +222,6 @@ export function feedWords({ feed, price_usd, complaints }: Trial): string {
     return `The feed ${feed} gave no price (${complaints.join('; ')}).\nEvery tick asks it again. Until it answers:\n${CLOCK}`
   return `The feed ${feed} says ${price_usd} USD. The first tranche of a plan fires at the next tick.`
 }
-
-// What init prints: what it did, what comes next and, last of all, the key.
 
 export type Outcome = {
   place: Place
@@ -363,7 +358,6 @@ export function warningsOf({ place, scheduler, answer }: Outcome): string[] {
   ]
 }
 
-/** What --undo took away, and what would remove the rest. */
 export function undoLines(taken: readonly Taken[], left: readonly Left[]): string[] {
   const done = taken.length > 0 ? stepLines(taken) : ['Nothing of init is on this machine.']
   if (left.length === 0) return done

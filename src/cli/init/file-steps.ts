@@ -1,6 +1,6 @@
 // Steps of init that create a folder or a file with its owner and mode, and know what was there before.
 
-import { createHash } from 'node:crypto'
+import { createHash, hash } from 'node:crypto'
 import {
   chmodSync,
   closeSync,
@@ -20,14 +20,13 @@ import { isLinkRefused, openNamed, openUnlinked } from '../../plain-file.ts'
 import { writeFileWhole } from '../../whole-file.ts'
 
 export type Step = {
-  /** What exists once it is done. */
+  /** The thing that exists once the step is done. */
   what: string
   /** Throws when something is in the way that only a person can decide about. */
   isDone: () => boolean
   perform: () => void | Promise<void>
 }
 
-/** What became of a step. */
 export type Taken = { state: 'already' | 'done' | 'would'; what: string }
 
 export type Ids = { uid: number; gid: number }
@@ -67,15 +66,15 @@ export function fileStep(
   { written, ...access }: Access & { written: string },
 ): Step {
   const seen = readOwn(file)
-  const lineOf = (content: string) => `${createHash('sha256').update(content).digest('hex')}  ${file}`
+  const lineOf = (content: string) => `${hash('sha256', content)}  ${file}`
   const listed = () => (readOwn(written) ?? '').split('\n').filter((line) => line !== '')
   const isOwn = seen !== null && listed().includes(lineOf(seen))
-  const kept = seen !== null && seen !== text && !isOwn ? nameForKept(file, seen) : null
+  const backup = seen !== null && seen !== text && !isOwn ? nameForKept(file, seen) : null
   return {
-    what: kept === null ? file : `${file}; the old one is kept as ${kept}`,
+    what: backup === null ? file : `${file}; the old one is kept as ${backup}`,
     isDone: () => seen === text && isOwn && hasAccess(lstatSync(file), access),
     async perform() {
-      if (seen !== null && kept !== null) await writeFileWhole(kept, [seen], { replace: true })
+      if (seen !== null && backup !== null) await writeFileWhole(backup, [seen], { replace: true })
       if (seen !== text) await writeFileWhole(file, [text], { replace: true })
       giveAccess(file, access)
       const others = listed().filter((line) => !line.endsWith(`  ${file}`))

@@ -1,9 +1,9 @@
 // init: sets a server up in one go: user, folders, settings, database, jobs, and the first partner with its key.
 
 import { Command, Option } from 'commander'
-import { Problem } from '../../core/problem.ts'
+import { usage } from '../../core/problem.ts'
 import type { Cli } from '../context.ts'
-import { environmentOption, priceFeedOption, slug } from '../options.ts'
+import { envOption, priceFeedOption, slug } from '../options.ts'
 import { pingOption } from '../service/ping.ts'
 import type { InitOptions } from './dialogue.ts'
 
@@ -12,10 +12,7 @@ export function initCommand(cli: Cli): Command {
     .description('set this machine up: user, folders, settings, database, jobs, first partner and key')
     .option('--yes', 'ask nothing')
     .option('--dry-run', 'say what it would do; do nothing')
-    .option(
-      '--no-start',
-      'make no database and start nothing: for a machine whose database comes from a backup',
-    )
+    .option('--no-start', 'make no database, start nothing: for a machine whose database comes from a backup')
     .option('--undo', 'take the jobs and the program off this machine; the database and its backups stay')
     .addOption(
       new Option('--scheduler <how>', 'what runs the jobs; for root by default what the machine has').choices(
@@ -26,7 +23,7 @@ export function initCommand(cli: Cli): Command {
     .addOption(pingOption())
     .option('--partner <slug>', 'the first partner', slug)
     .option('--name <text>', 'its name as shown')
-    .addOption(environmentOption().default(undefined, 'test'))
+    .addOption(envOption().default(undefined, 'test'))
     .action(async (given: InitOptions, command: Command) => {
       const { parent } = command
       const isNamed = parent?.getOptionValueSource('db') !== 'default'
@@ -36,7 +33,7 @@ export function initCommand(cli: Cli): Command {
       // The settings, which may be loaded into the shell, name options of init as well.
       const named = Object.keys(given).filter((name) => command.getOptionValueSource(name) === 'cli')
       if (named.some((name) => !['undo', 'yes', 'dryRun'].includes(name)))
-        throw new Problem('usage', '--undo goes with --yes or --dry-run, and with nothing else of init.')
+        throw usage('--undo goes with --yes or --dry-run, and with nothing else of init.')
       await undoInit(cli, place, given)
     })
 }

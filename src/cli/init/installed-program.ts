@@ -33,7 +33,7 @@ export function runInstalled(place: Place, argv: readonly string[]): unknown {
   return answerOf(place, argv, ended)
 }
 
-/** The same for a command that writes, which a server may hold up: other work goes on meanwhile. */
+/** `runInstalled` for a command that writes, and may wait for a server: other work goes on meanwhile. */
 export async function runWriting(
   place: Place,
   argv: readonly string[],
@@ -72,9 +72,6 @@ function answerOf(place: Place, argv: readonly string[], { error, status, stdout
   throw Object.assign(new Error(`${argv.join(' ')}: ${message}`), { code })
 }
 
-// Whether the started service answers its operator.
-
-/** What it answers, and where it was asked. */
 export type Answer = { ok: boolean; url: string; answer: string }
 
 export function askService(place: Place): Answer {
@@ -83,8 +80,8 @@ export function askService(place: Place): Answer {
     ...asJobs(place),
     encoding: 'utf8',
   })
-  const asked = stdout ? (JSON.parse(stdout) as Answer) : { ok: false, answer: 'tranche health failed' }
-  return { ...asked, url }
+  const answer = stdout ? (JSON.parse(stdout) as Answer) : { ok: false, answer: 'tranche health failed' }
+  return { ...answer, url }
 }
 
 /** The value of a setting; undefined for one that is not set. Throws bad_file as `readOwn` does. */

@@ -4,12 +4,11 @@
 import { accessSync, constants, existsSync, lstatSync } from 'node:fs'
 import { delimiter, dirname, join, resolve } from 'node:path'
 import { isSea } from 'node:sea'
-import { Problem } from '../../core/problem.ts'
+import { Problem, usage } from '../../core/problem.ts'
 import { INSTALLED, isServer, refuseNoAddress } from '../../store/address.ts'
 import { ownFolder, SERVICE, UNITS } from '../installed.ts'
 
 export type Place = {
-  /** The program that the jobs run. */
   program: string
   settings: string
   folder: string
@@ -39,8 +38,8 @@ export const SYSTEM: Place = {
 export function placeFor(db: string | null): Place {
   if (db !== null) refuseNoAddress(db)
   if (process.getuid?.() === 0) return systemPlace(db)
-  const own = join(ownFolder(process.env), 'tranche.db')
-  const file = resolve(db === null || isServer(db) ? own : db)
+  const ownFile = join(ownFolder(process.env), 'tranche.db')
+  const file = resolve(db === null || isServer(db) ? ownFile : db)
   const folder = dirname(file)
   const place = {
     program: ownProgram(),
@@ -53,10 +52,7 @@ export function placeFor(db: string | null): Place {
   }
   for (const path of [place.program, file])
     if (!/^[\w@+=:,./-]+$/.test(path))
-      throw new Problem(
-        'usage',
-        `A crontab cannot hold ${path}: use a path of letters, digits and @_+=:,./- .`,
-      )
+      throw usage(`A crontab cannot hold ${path}: use a path of letters, digits and @_+=:,./- .`)
   refuseClosedFolder(place)
   return place
 }
@@ -76,14 +72,11 @@ function systemPlace(db: string | null): Place {
   const onServer = db !== null && isServer(db)
   if (db !== null && !onServer && resolve(db) !== SYSTEM.database) {
     const hint = 'leave out --db and TRANCHE_DB, or run init as another user'
-    throw new Problem(
-      'usage',
-      `For root the database is ${SYSTEM.database}, where the jobs look for it: ${hint}.`,
-    )
+    throw usage(`For root the database is ${SYSTEM.database}, where the jobs look for it: ${hint}.`)
   }
   if (isSea()) return onServer ? { ...SYSTEM, database: db } : SYSTEM
   const hint = 'npm run build makes dist/tranche; run that with init'
-  throw new Problem('usage', `For root init sets up the executable, and this is a checkout: ${hint}.`)
+  throw usage(`For root init sets up the executable, and this is a checkout: ${hint}.`)
 }
 
 /** The file that starts this very program. */
@@ -99,13 +92,13 @@ export type Scheduler = 'systemd' | 'cron' | 'none'
 /** The jobs of root with cron. */
 export const CRON_TABLE = '/etc/cron.d/tranche'
 
-/** What root's jobs are installed for already. */
+/** The schedulers that root's jobs are installed for. */
 export const installedSchedulers = (): readonly Scheduler[] => [
   ...(existsSync(`${UNITS}/tranche.service`) ? (['systemd'] as const) : []),
   ...(existsSync(CRON_TABLE) ? (['cron'] as const) : []),
 ]
 
-/** What runs root's jobs unless something else is asked for: what does already, or else what the machine has. */
+/** The scheduler of root's jobs unless another one is requested: the installed one, else the machine's. */
 export const usualScheduler = (): Scheduler =>
   installedSchedulers().join() === 'cron' ? 'cron' : schedulerOfMachine()
 
@@ -113,30 +106,28 @@ export const usualScheduler = (): Scheduler =>
  * What runs the jobs of a place. Throws usage where systemd was asked for and cannot be had, and where the jobs are
  * installed for the other one: two serves would want one port, and two backups a night halve what is kept of them.
  */
-export function schedulerFor({ user }: Place, asked: Scheduler | undefined): Scheduler {
+export function schedulerFor({ user }: Place, requested: Scheduler | undefined): Scheduler {
   const ofMachine = schedulerOfMachine()
-  const scheduler = asked ?? (user === null ? 'none' : usualScheduler())
+  const scheduler = requested ?? (user === null ? 'none' : usualScheduler())
   if (scheduler === 'systemd' && user === null)
-    throw new Problem('usage', 'Only root installs units; --scheduler cron uses a crontab of your own.')
+    throw usage('Only root installs units; --scheduler cron uses a crontab of your own.')
   if (scheduler === 'systemd' && ofMachine !== 'systemd')
-    throw new Problem('usage', 'systemd does not run this machine: choose --scheduler cron or none.')
+    throw usage('systemd does not run this machine: choose --scheduler cron or none.')
   const [present, ...more] = installedSchedulers()
   if (user === null || scheduler === 'none' || more.length > 0) return scheduler
   if (scheduler === 'systemd' && present === 'cron')
-    throw new Problem(
-      'usage',
+    throw usage(
       `The jobs are in ${CRON_TABLE}: take them away with \`tranche init --undo\`, stop the serve of your supervisor, then run init again.`,
     )
   // Units on a machine that systemd does not run are in nobody's way.
   if (scheduler === 'cron' && present === 'systemd' && ofMachine === 'systemd')
-    throw new Problem(
-      'usage',
+    throw usage(
       'The jobs are units of systemd: take them away with `tranche init --undo`, then run init again.',
     )
   return scheduler
 }
 
-/** What the machine runs jobs with: systemd if it was booted with it, otherwise cron if that is installed. */
+/** The machine's scheduler: systemd if it was booted with it, otherwise cron if that is installed. */
 export function schedulerOfMachine(): Scheduler {
   if (existsSync('/run/systemd/system')) return 'systemd'
   return hasCron() ? 'cron' : 'none'

@@ -79,16 +79,14 @@ const userStep = (user: string): Step => ({
 
 function folderSteps(place: Place): Step[] {
   if (place.user === null) return [ownFolderStep(place.folder), ownFolderStep(place.backups)]
-  const own = { mode: 0o700, owner: () => idsOf(place) }
+  const rights = { mode: 0o700, owner: () => idsOf(place) }
   return [
     folderStep(dirname(place.settings), { mode: 0o750, owner: () => readableBy(place) }),
-    folderStep(place.folder, own),
-    folderStep(place.backups, own),
-    folderStep(place.cache, own),
+    folderStep(place.folder, rights),
+    folderStep(place.backups, rights),
+    folderStep(place.cache, rights),
   ]
 }
-
-// The database of the jobs: made and migrated by the installed program, as their user.
 
 function databaseStep(place: Place): Step {
   const { database, folder, user } = place
@@ -158,9 +156,7 @@ function currentCrontab(): string {
   }
 }
 
-// Steps that make the machine run the jobs: systemd units, a file of cron, or a user's own crontab.
-
-/** The files that init has written and the hash of each, as sha256sum reads them: an edited one is told by it. */
+/** The files that init has written, each with its hash, as sha256sum reads them: it shows which ones were edited. */
 const writtenList = ({ settings }: Place): string => `${dirname(settings)}/init.sha256`
 
 /** Where the units say that their guide is. */
@@ -190,7 +186,7 @@ function jobSteps(place: Place, scheduler: Scheduler, start: boolean): Step[] {
   ]
 }
 
-/** What keeps a nightly job from running shows now, and from its first result on, the next one is missed. */
+/** Runs the nightly jobs once: a failure shows now, and from the first result on, a missing one is noticed. */
 function firstRunStep(place: Place): Step {
   const jobs = [['check', '--daily'] as const, ['backup', place.backups, '--keep', '14'] as const]
   const due = () => {
@@ -220,8 +216,6 @@ function startStep(): Step {
   }
 }
 
-// The texts of deploy/ as init installs them: fitted to a file or to a server, and to the paths of the place.
-
 const hasRepository = ({ settings }: Place): boolean => /^RESTIC_REPOSITORY=./m.test(readOwn(settings) ?? '')
 
 /** A text of deploy/, without what is about a file or about a repository where there is none. */
@@ -239,8 +233,6 @@ const relocated = (text: string, place: Place): string =>
     (moved, key) => moved.replaceAll(SYSTEM[key], () => quoted(place[key])),
     text,
   )
-
-// The first partner and its first key, made by the program that was just installed.
 
 export type FirstPartner = { slug: string; name: string; environment: 'live' | 'test' }
 
@@ -444,14 +436,13 @@ function crontabLeft(): UndoStep[] {
   ]
 }
 
-/** What the guides have an operator make beside it. */
+/** Files that the guides have an operator create. */
 const MADE_BY_HAND = [
   { path: '/etc/letsencrypt/renewal-hooks/deploy/tranche', what: 'the hook of certbot, which would fail' },
   { path: `${SYSTEM.program}-before`, what: 'the program before the last upgrade' },
   { path: '/usr/local/share/doc/tranche', what: 'the licences' },
 ]
 
-/** What stays, and what would remove it. */
 export function leftBehind(place: Place): Left[] {
   const { database, folder, backups, settings, user } = place
   const moved =
@@ -471,8 +462,8 @@ export function leftBehind(place: Place): Left[] {
     ]
     return existsSync(folder) ? [{ what: `the settings, ${data}`, remedy: `rm -r ${files.join(' ')}` }] : []
   }
-  const kept = globSync([`${UNITS}/tranche*.before-init*`, `${CRON_TABLE}.before-init*`])
-  const left = kept.map((file) => ({ what: `${file}, which was there before`, remedy: `rm ${file}` }))
+  const replaced = globSync([`${UNITS}/tranche*.before-init*`, `${CRON_TABLE}.before-init*`])
+  const left = replaced.map((file) => ({ what: `${file}, which was there before`, remedy: `rm ${file}` }))
   for (const { path, what } of MADE_BY_HAND)
     if (existsSync(path)) left.push({ what: `${path}, ${what}`, remedy: `rm -r ${path}` })
   const config = dirname(settings)

@@ -7,7 +7,7 @@ import { formatInstant, formatInstantOrNull, type Instant } from '../../core/tim
 import { issueKey } from '../../keys.ts'
 import { auditEntry, partnerNamed, tenantNamed } from '../command.ts'
 import type { Cli } from '../context.ts'
-import { duration, environmentOption } from '../options.ts'
+import { duration, envOption } from '../options.ts'
 import { type Column, confirmOnTerminal, note, print, printFields, printPages } from '../terminal.ts'
 
 const OVERLAP_DEFAULT = '24h'
@@ -17,19 +17,19 @@ export function keyCommand(cli: Cli): Command {
 
   key
     .command('create')
-    .description('issue a key; prints it on stdout, only this once')
+    .description('issue a key; prints it on stdout and never again')
     .argument('<slug>', 'the partner')
-    .addOption(environmentOption().makeOptionMandatory())
+    .addOption(envOption().makeOptionMandatory())
     .option('--label <text>', 'what it is for')
     .option('--expires-in <time>', 'how long it lives, such as 90d', duration)
-    .action((slug: string, options: CreateOptions) =>
+    .action((slug: string, options: { env: Environment; label?: string; expiresIn?: number }) =>
       cli.withStore(async (store) => {
         const tenant = await tenantNamed(store, slug, options.env)
         const label = keyLabel(options.label)
-        const made = issueKey({ tenant, label, lifetimeMs: options.expiresIn ?? null }, cli.machine)
+        const issued = issueKey({ tenant, label, lifetimeMs: options.expiresIn ?? null }, cli.machine)
         const detail = { partner_slug: slug, environment: options.env, label }
-        const audit = auditEntry(cli, 'key.create', made.record.keyId, detail)
-        showOnce(cli, await store.addKey(made.record, audit), made.secret)
+        const audit = auditEntry(cli, 'key.create', issued.record.keyId, detail)
+        showOnce(cli, await store.addKey(issued.record, audit), issued.secret)
       }),
     )
 
@@ -49,7 +49,7 @@ export function keyCommand(cli: Cli): Command {
   key
     .command('rotate')
     .description(
-      'issue a successor and set when the old key expires; prints the new key on stdout, only this once',
+      'issue a successor and set when the old key expires; prints the new key on stdout and never again',
     )
     .argument('<key-id>')
     .addOption(
@@ -89,8 +89,6 @@ export function keyCommand(cli: Cli): Command {
 
   return key
 }
-
-type CreateOptions = { env: Environment; label?: string; expiresIn?: number }
 
 function showOnce(cli: Cli, key: ApiKey, secret: string): void {
   const json = {

@@ -121,7 +121,6 @@ export function partnerCommand(cli: Cli): Command {
   return partner
 }
 
-/** Commands for a partner's tier and its smallest order. */
 function addSettings(cli: Cli, partner: Command): void {
   partner
     .command('set-tier')
@@ -197,7 +196,6 @@ async function minimumWords(store: Store, { partnerSlug, status }: Partner): Pro
     : `${partnerSlug} owes the monthly minimum of its tier until ${last}, that month included.`
 }
 
-/** A change of a partner, and its audit entry. */
 type Change = {
   verb: string
   detail?: AuditEntry['detail']
@@ -205,7 +203,6 @@ type Change = {
   remark?: (store: Store, changed: Partner) => Promise<string | null>
 }
 
-/** Changes a partner and shows the result. */
 const change = (cli: Cli, partnerSlug: string, { verb, detail, decide, remark }: Change): Promise<void> =>
   cli.withStore(async (store) => {
     const audit = auditEntry(cli, `partner.${verb}`, partnerSlug, detail)

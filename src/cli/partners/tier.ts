@@ -49,13 +49,13 @@ export function tierCommand(cli: Cli): Command {
           perActiveUser: given(options.perActiveUserUsd),
           monthlyMinimum: given(options.monthlyMinimumUsd),
         }
-        const made = await store.putTier(
+        const version = await store.putTier(
           (versions, now) => setTier(versions, terms, now),
           (tier) => auditEntry(cli, 'tier.set', name, tierJson(tier)),
         )
-        const { before, next } = besideVersion(await store.listTiers(), made)
-        printFields(cli, { ...tierJson(made), until_month: next?.fromMonth ?? null })
-        note(cli, inForceWords(made, { before, next, thisMonth: await presentMonth(store) }))
+        const { before, next } = besideVersion(await store.listTiers(), version)
+        printFields(cli, { ...tierJson(version), until_month: next?.fromMonth ?? null })
+        note(cli, inForceWords(version, { before, next, thisMonth: await presentMonth(store) }))
       }),
     )
 

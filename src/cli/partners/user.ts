@@ -8,7 +8,7 @@ import { planJson, userJson } from '../../http/answer-json.ts'
 import type { Consent, ListedUser, Remains, UserRecord } from '../../store/store.ts'
 import { auditEntry, tenantNamed } from '../command.ts'
 import type { Cli } from '../context.ts'
-import { environmentOption, partnersId, slug } from '../options.ts'
+import { envOption, partnersId, slug } from '../options.ts'
 import {
   type Column,
   confirmForGood,
@@ -29,7 +29,7 @@ export function userCommand(cli: Cli): Command {
     .command('list')
     .description('the users of a partner in one environment')
     .argument('<slug>', 'the partner', slug)
-    .addOption(environmentOption().makeOptionMandatory())
+    .addOption(envOption().makeOptionMandatory())
     .action((partnerSlug: string, { env }: { env: Environment }) =>
       cli.withStore(async (store) => {
         const tenant = await tenantNamed(store, partnerSlug, env)
@@ -48,7 +48,7 @@ export function userCommand(cli: Cli): Command {
     .description('one user: every consent that was given, and the plans')
     .argument('<slug>', 'the partner', slug)
     .argument('<partner-user-id>', '', partnersId)
-    .addOption(environmentOption().makeOptionMandatory())
+    .addOption(envOption().makeOptionMandatory())
     .action((partnerSlug: string, partnerUserId: string, { env }: { env: Environment }) =>
       cli.withStore(async (store) => {
         const tenant = await tenantNamed(store, partnerSlug, env)
@@ -63,7 +63,7 @@ export function userCommand(cli: Cli): Command {
     .description('remove the e-mail and provider of a user; the ids, consents and the ledger stay')
     .argument('<slug>', 'the partner', slug)
     .argument('<partner-user-id>', '', partnersId)
-    .addOption(environmentOption().makeOptionMandatory())
+    .addOption(envOption().makeOptionMandatory())
     .option(...YES)
     .action(async (partnerSlug: string, partnerUserId: string, { env, yes = false }: EraseOptions) => {
       await confirmForGood(cli, {

@@ -4,7 +4,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { ExecutionId } from '../../core/execution.ts'
 import type { Environment } from '../../core/partner.ts'
-import { Problem, reasonInWords } from '../../core/problem.ts'
+import { reasonInWords, usage } from '../../core/problem.ts'
 import { visible } from '../../core/text.ts'
 import { formatInstant, type Instant, LATEST, MINUTE_MS, parseInstant } from '../../core/time.ts'
 import { SECRET_BYTES, secretOf } from '../../core/webhook.ts'
@@ -109,18 +109,15 @@ function sender({ webhookHeaderPrefix: headerPrefix, webhookCa }: ListenOptions)
   try {
     return createSend({ guard: UNGUARDED, headerPrefix, caFile: webhookCa ?? null })
   } catch (error) {
-    throw new Problem('usage', `--webhook-ca: ${(error as Error).message}`)
+    throw usage(`--webhook-ca: ${(error as Error).message}`)
   }
 }
 
 // New executions of a partner, read from the list and never by polling: listing leases nothing, so the partner's own
 // poller gets every instruction.
 
-/** The used fields of an execution in the list. */
 type Listed = { execution_id: ExecutionId; created_at: string }
 type Page = { as_of: string; executions: Listed[]; next_cursor: string | null }
-type Get = (path: string) => Promise<unknown>
-
 const EXECUTION_ID = /^exec_[0-9a-f]{32}$/
 
 /** Throws when an answer is not a page of executions: another program may listen at the address. */
@@ -141,14 +138,14 @@ const LATE_MS = 5 * MINUTE_MS
  * Follows the list from now on: present executions are not fresh. Returns what reads the executions since its last
  * call, oldest first. After a failure the next call has them all.
  */
-export async function follow(get: Get): Promise<() => Promise<Listed[]>> {
+export async function follow(get: (path: string) => Promise<unknown>): Promise<() => Promise<Listed[]>> {
   // The list is empty from the last possible instant on, and the answer gives the service's time.
   const { as_of } = pageOf(await get(`/executions?limit=1&since=${formatInstant(LATEST)}`))
   const since = formatInstant((Date.parse(as_of) - LATE_MS) as Instant)
   /** The beginning of the last page, and the executions on it: the next look begins there again. */
   let place = `since=${since}`
   let passed = new Set<string>()
-  let found: Listed[] = []
+  const found: Listed[] = []
 
   async function fresh(): Promise<Listed[]> {
     for (;;) {
@@ -158,9 +155,7 @@ export async function follow(get: Get): Promise<() => Promise<Listed[]>> {
       if (next_cursor === null) break
       place = `cursor=${next_cursor}`
     }
-    const all = found
-    found = []
-    return all
+    return found.splice(0)
   }
   await fresh()
   return fresh
@@ -192,11 +187,9 @@ type Options = {
   key: string
   /** 0 to 1: shortens a wait by up to half, so that many listeners do not come back at the same instant. */
   chance: () => number
-  /** Ends work that is under way. */
   signal: AbortSignal
   /** Called with the reason and the seconds until the next try. */
   onTrouble: (text: string) => void
-  /** Called once it works again. */
   onRecovery: () => void
 }
 

@@ -3,7 +3,7 @@
 import { buffer } from 'node:stream/consumers'
 import { Command, Option } from 'commander'
 import type { Environment, Tenant } from '../../core/partner.ts'
-import { Problem } from '../../core/problem.ts'
+import { Problem, usage } from '../../core/problem.ts'
 import type { Instant } from '../../core/time.ts'
 import { resume, testOf, type Webhook } from '../../core/webhook.ts'
 import { deliveryJson, webhookJson } from '../../http/answer-json.ts'
@@ -15,7 +15,7 @@ import { givenSecret } from '../input-file.ts'
 import {
   addWebhookOptions,
   caOption,
-  environmentOption,
+  envOption,
   headerPrefixOption,
   httpUrl,
   interval,
@@ -35,7 +35,7 @@ export function webhookCommand(cli: Cli): Command {
     .command('show')
     .description('the webhook of a partner environment and its last deliveries; never its secret')
     .argument('<slug>', 'the partner', slug)
-    .addOption(environmentOption().makeOptionMandatory())
+    .addOption(envOption().makeOptionMandatory())
     .action((partnerSlug: string, { env }: { env: Environment }) =>
       cli.withStore(async (store) => {
         const tenant = await tenantNamed(store, partnerSlug, env)
@@ -49,7 +49,7 @@ export function webhookCommand(cli: Cli): Command {
   addWebhookOptions(webhook.command('test'))
     .description('send a signed wake-up that announces nothing; changes no counter')
     .argument('<slug>', 'the partner', slug)
-    .addOption(environmentOption().makeOptionMandatory())
+    .addOption(envOption().makeOptionMandatory())
     .action((partnerSlug: string, options: { env: Environment } & WebhookOptions) =>
       test(cli, partnerSlug, options),
     )
@@ -58,7 +58,7 @@ export function webhookCommand(cli: Cli): Command {
     .command('resume')
     .description('lift a pause and keep the secret; `webhook test` shows first whether the receiver answers')
     .argument('<slug>', 'the partner', slug)
-    .addOption(environmentOption().makeOptionMandatory())
+    .addOption(envOption().makeOptionMandatory())
     .action((partnerSlug: string, { env }: { env: Environment }) =>
       cli.withStore(async (store) => {
         const tenant = await tenantNamed(store, partnerSlug, env)
@@ -160,8 +160,7 @@ async function verify(
 ): Promise<void> {
   const { diagnose, isSignature } = await import('../../webhook/signature.ts')
   const secret = givenSecret(secretFile)
-  if (secret === null)
-    throw new Problem('usage', 'Give the secret with --secret-file or TRANCHE_WEBHOOK_SECRET.')
+  if (secret === null) throw usage('Give the secret with --secret-file or TRANCHE_WEBHOOK_SECRET.')
   const body = await buffer(cli.streams.in)
   const valid = isSignature(signature, secret, body)
   const reason = valid ? null : (diagnose(signature, secret, body) ?? OTHER)

@@ -32,28 +32,13 @@ import {
 import { DUE_LATE_MS, STUCK_DELIVERIES } from '../../core/findings.ts'
 import { formatBtc, formatPrice, formatUsd, type Usd } from '../../core/money.ts'
 import { type Environment, type Tenant, tenantJson } from '../../core/partner.ts'
-import { notFound, Problem } from '../../core/problem.ts'
+import { notFound, usage } from '../../core/problem.ts'
 import { counted } from '../../core/text.ts'
 import { formatInstant, formatInstantOrNull, type Instant, MINUTE_MS } from '../../core/time.ts'
-import type {
-  ExecutionRecord,
-  ListedExecution,
-  ListedLateFill,
-  OrderIs,
-  Store,
-  TenantFilter,
-} from '../../store/store.ts'
+import type { ExecutionRecord, ListedExecution, ListedLateFill, OrderIs, Store } from '../../store/store.ts'
 import { auditEntry, commandLine, filterOf, tenantNamed } from '../command.ts'
 import type { Cli } from '../context.ts'
-import {
-  environmentOption,
-  optionalReason,
-  partnersId,
-  reasonOption,
-  slug,
-  time,
-  wholeNumber,
-} from '../options.ts'
+import { envOption, optionalReason, partnersId, reasonOption, slug, time, wholeNumber } from '../options.ts'
 import {
   type Column,
   confirmOnTerminal,
@@ -88,14 +73,18 @@ export function executionCommand(cli: Cli): Command {
       `only those due for more than ${DUE_LATE_MS / MINUTE_MS} minutes, or delivered ${STUCK_DELIVERIES} times or more and never confirmed`,
     )
     .option('--partner <slug>', 'only of this partner', slug)
-    .addOption(environmentOption())
+    .addOption(envOption())
     .addOption(new Option('--status <status>', 'only in this state').choices(EXECUTION_STATUSES))
     .option(
       '--since <time>',
       'created then or later: 2026-01-31, 2026-01-31T08:00:00Z, or 24h for the last day',
       time(cli.machine.clock),
     )
-    .option('--limit <number>', 'the newest so many, still oldest first', wholeNumber(1, 999_999_999))
+    .option(
+      '--limit <number>',
+      'at most this many, the newest ones, still oldest first',
+      wholeNumber(1, 999_999_999),
+    )
     .addOption(
       new Option(
         '--order <id>',
@@ -105,7 +94,13 @@ export function executionCommand(cli: Cli): Command {
     .action(({ status = null, since, limit, stuck = false, order, ...given }: ListOptions) =>
       cli.withStore(async (store) => {
         const tenants = await filterOf(store, given)
-        if (order !== undefined) return listOfOrder(cli, store, tenants, order)
+        if (order !== undefined)
+          // An order has few executions: mostly one, and those for which another report of it was refused.
+          return printPages(cli, [await store.findByOrder(tenants, order)], {
+            json: ({ execution, orderIs }) => ({ ...executionJson(execution), order_is: orderIs }),
+            columns: OF_ORDER,
+            none: 'No execution with this order.',
+          })
         const filter = { ...tenants, status, stuck, since }
         await printList(cli, {
           read: (page) => store.listExecutions(filter, page),
@@ -162,15 +157,6 @@ async function showExecution(cli: Cli, record: ExecutionRecord): Promise<void> {
   print(cli, json, () => fields + corrected + late)
 }
 
-/** An order has few executions: mostly one, and those for which another report of it was refused. */
-async function listOfOrder(cli: Cli, store: Store, filter: TenantFilter, order: string): Promise<void> {
-  await printPages(cli, [await store.findByOrder(filter, order)], {
-    json: ({ execution, orderIs }) => ({ ...executionJson(execution), order_is: orderIs }),
-    columns: OF_ORDER,
-    none: 'No execution with this order.',
-  })
-}
-
 const COLUMNS: Column<ReturnType<typeof executionJson>>[] = [
   { title: 'EXECUTION', of: (row) => row.execution_id },
   { title: 'PARTNER', of: (row) => row.partner_slug },
@@ -183,8 +169,7 @@ const COLUMNS: Column<ReturnType<typeof executionJson>>[] = [
   { title: 'CREATED', of: (row) => row.created_at },
 ]
 
-type OfOrder = ReturnType<typeof executionJson> & { order_is: OrderIs[] }
-const OF_ORDER: Column<OfOrder>[] = [
+const OF_ORDER: Column<ReturnType<typeof executionJson> & { order_is: OrderIs[] }>[] = [
   ...COLUMNS,
   { title: 'ORDER IS', of: (row) => row.order_is.join(', ').replaceAll('_', ' ') },
 ]
@@ -212,8 +197,6 @@ const KEPT_COLUMNS: Column<Omit<LateFillParts, 'failure_reason'>>[] = [
   { title: 'DECIDED', of: (row) => row.decided_at },
   { title: 'DECISION', of: (row) => row.decision_reason },
 ]
-
-// An execution as JSON, with its trade, its adjustments and its late fills.
 
 const executionJson = (row: ListedExecution) => ({
   execution_id: row.executionId,
@@ -361,7 +344,7 @@ function addLateFillCommands(cli: Cli, execution: Command): void {
     .command('late-fills')
     .description('fills that partners reported and were refused: real money may have moved')
     .addHelpText('after', REASONS)
-    .addOption(environmentOption())
+    .addOption(envOption())
     .action(({ env }: { env?: Environment }) =>
       cli.withStore((store) =>
         printList(cli, {
@@ -389,15 +372,12 @@ function addLateFillCommands(cli: Cli, execution: Command): void {
         const [tenant] = await store.findUnknown(executionId)
         if (tenant) return acceptOfUnknown(cli, store, tenant, { ...ids, plan, key: key ?? null })
         if (plan !== undefined || key !== undefined)
-          throw new Problem(
-            'usage',
-            '--plan and --idempotency-key are for an execution that the ledger does not know.',
-          )
-        const made = await store.acceptLateFill(ids, acceptLate, (_, { reportId }) =>
+          throw usage('--plan and --idempotency-key are for an execution that the ledger does not know.')
+        const acceptance = await store.acceptLateFill(ids, acceptLate, (_, { reportId }) =>
           auditEntry(cli, 'execution.accept-late', executionId, { report_id: reportId, reason }),
         )
-        printFields(cli, acceptanceJson(executionId, made))
-        if (made.waiting.length > 0) note(cli, stillWaiting(cli, executionId, made.waiting))
+        printFields(cli, acceptanceJson(executionId, acceptance))
+        if (acceptance.waiting.length > 0) note(cli, stillWaiting(cli, executionId, acceptance.waiting))
       })
     })
 
@@ -412,23 +392,19 @@ function addLateFillCommands(cli: Cli, execution: Command): void {
       'instead of an execution: what was only counted of executions that the ledger does not know',
       slug,
     )
-    .addOption(environmentOption())
+    .addOption(envOption())
     .addOption(reasonOption('why, for anyone who looks at it later'))
     .action(async (executionId: string | undefined, { partner, env, ...options }: Dismissal) => {
       if ((executionId === undefined) === (partner === undefined))
-        throw new Problem('usage', 'Give the id of an execution, or --partner.')
+        throw usage('Give the id of an execution, or --partner.')
       if (executionId !== undefined && env !== undefined)
-        throw new Problem('usage', '--env goes with --partner: an execution is of one environment.')
-      if (executionId !== undefined) await dismissReports(cli, executionId, options)
+        throw usage('--env goes with --partner: an execution is of one environment.')
+      if (executionId !== undefined) await dismiss(cli, executionId, options)
       else if (partner !== undefined) await dismissCounted(cli, partner, { env: env ?? 'live', ...options })
     })
 }
 
-async function dismissReports(
-  cli: Cli,
-  executionId: string,
-  { report, all, reason }: Dismissal,
-): Promise<void> {
+async function dismiss(cli: Cli, executionId: string, { report, all, reason }: Dismissal): Promise<void> {
   await confirmOnTerminal(cli, `Dismiss what was reported of ${executionId}? It will not be billed.`)
   await cli.withStore(async (store) => {
     const ids = { executionId, reportId: report ?? null, reason }
@@ -509,11 +485,10 @@ async function acceptOfUnknown(
 ): Promise<void> {
   const { executionId, reason } = ids
   if (plan === undefined)
-    throw new Problem(
-      'usage',
+    throw usage(
       `The ledger does not know execution ${executionId}: name its plan with --plan, as ${tenant.partnerSlug} has it.`,
     )
-  const made = await store.acceptUnknownFill(
+  const booking = await store.acceptUnknownFill(
     tenant,
     { ...ids, partnerPlanId: plan },
     (facts, late, now) => acceptUnknown(facts, { ...late, key }, now),
@@ -525,8 +500,8 @@ async function acceptOfUnknown(
         reason,
       }),
   )
-  printFields(cli, { execution_id: executionId, partner_plan_id: plan, ...tradeJson(made.trade) })
-  noteSchedule(cli, made, key)
+  printFields(cli, { execution_id: executionId, partner_plan_id: plan, ...tradeJson(booking.trade) })
+  noteSchedule(cli, booking, key)
 }
 
 type Dismissal = { partner?: string; env?: Environment; report?: number; all?: boolean; reason: string }
@@ -538,25 +513,16 @@ const reportOption = (execution: Command) =>
 
 /** An acceptance does not decide reports that differ, so that no purchase is dropped. */
 function stillWaiting(cli: Cli, executionId: string, waiting: readonly number[]): string {
-  const [first] = waiting
-  const argv = [
-    'tranche',
-    'execution',
-    'dismiss-late',
-    executionId,
-    '--report',
-    `${first}`,
-    '--reason',
-    'WHY',
-  ]
+  const options = ['--report', `${waiting[0]}`, '--reason', 'WHY']
+  const argv = ['tranche', 'execution', 'dismiss-late', executionId, ...options]
   const which = `${counted(waiting.length, 'late fill')} of this execution still ${waiting.length === 1 ? 'waits' : 'wait'} for a decision`
   return `${which} (report ${waiting.join(', ')}): accept what was bought besides; end what was not with ${commandLine(cli.self(), argv)}`
 }
 
-const acceptanceJson = (executionId: string, made: Acceptance) =>
-  made.kind === 'adjusted'
-    ? { ...correctionJson(made), ...adjustmentFillJson(made.adjustment) }
-    : { execution_id: executionId, ...tradeJson(made.trade) }
+const acceptanceJson = (executionId: string, acceptance: Acceptance) =>
+  acceptance.kind === 'adjusted'
+    ? { ...correctionJson(acceptance), ...adjustmentFillJson(acceptance.adjustment) }
+    : { execution_id: executionId, ...tradeJson(acceptance.trade) }
 
 const LATE_FILL_COLUMNS: Column<ReturnType<typeof lateFillJson>>[] = [
   { title: 'REPORT', of: (row) => row.report_id, right: true },

@@ -4,7 +4,7 @@ import { Command } from 'commander'
 import { clockDisputed } from '../../core/clock.ts'
 import { formatPrice, formatUsd, ZERO_USD } from '../../core/money.ts'
 import { type Environment, tenantJson } from '../../core/partner.ts'
-import { notFound, Problem } from '../../core/problem.ts'
+import { notFound, usage } from '../../core/problem.ts'
 import { counted } from '../../core/text.ts'
 import { formatInstant, formatInstantOrNull } from '../../core/time.ts'
 import { awaitedPrice, type Schedule, type Window } from '../../core/window.ts'
@@ -12,7 +12,7 @@ import { planJson, windowJson } from '../../http/answer-json.ts'
 import type { AuditEntry, ListedPlan, PlanAhead, Store, TenantFilter } from '../../store/store.ts'
 import { auditEntry, filterOf } from '../command.ts'
 import type { Cli } from '../context.ts'
-import { environmentOption, partnersId, slug } from '../options.ts'
+import { envOption, partnersId, slug } from '../options.ts'
 import {
   type Column,
   confirmOnTerminal,
@@ -32,7 +32,7 @@ export function planCommand(cli: Cli): Command {
     .command('list')
     .description('all plans, with their current window')
     .option('--partner <slug>', 'only of this partner', slug)
-    .addOption(environmentOption())
+    .addOption(envOption())
     .action((given: Filter) =>
       cli.withStore(async (store) => {
         const filter = await filterOf(store, given)
@@ -51,7 +51,7 @@ export function planCommand(cli: Cli): Command {
     .description('one plan: its windows, its ledger and what it waits for')
     .argument('<partner-plan-id>', '', partnersId)
     .option('--partner <slug>', 'when several partners use this id', slug)
-    .addOption(environmentOption())
+    .addOption(envOption())
     .action((id: string, { partner, env }: Filter) =>
       cli.withStore(async (store) => {
         const named = (await store.findPlans(id)).filter(
@@ -63,15 +63,14 @@ export function planCommand(cli: Cli): Command {
         if (!only) throw notFound('plan', id)
         if (another) {
           const places = named.map(({ tenant }) => `${tenant.partnerSlug} ${tenant.environment}`).join(', ')
-          throw new Problem('usage', `Several plans are called ${id} (${places}): add --partner and --env.`)
+          throw usage(`Several plans are called ${id} (${places}): add --partner and --env.`)
         }
-        const json = {
-          ...listJson(only),
-          windows: only.windows.map(ledgerJson),
-          schedule: only.schedule && scheduleJson(only.schedule),
-        }
-        const table = await renderTable(WINDOW_COLUMNS, json.windows)
-        print(cli, json, () => inWords(json, table))
+        const windows = only.windows.map(ledgerJson)
+        const schedule = only.schedule && scheduleJson(only.schedule)
+        const { window, ...fields } = listJson(only)
+        const parts = [renderFields(fields), await renderTable(WINDOW_COLUMNS, windows)]
+        if (schedule) parts.push(renderFields(schedule))
+        print(cli, { ...fields, window, windows, schedule }, () => parts.join('\n\n'))
       }),
     )
 
@@ -81,7 +80,7 @@ export function planCommand(cli: Cli): Command {
       'after the clock was ahead: bring windows that were rolled into the future back to the present',
     )
     .option('--partner <slug>', 'only of this partner', slug)
-    .addOption(environmentOption())
+    .addOption(envOption())
     .option('--dry-run', 'say what would be done; change nothing', false)
     .action(({ dryRun, ...given }: Filter & { dryRun: boolean }) => bringBack(cli, given, dryRun))
 
@@ -107,7 +106,6 @@ function ledgerJson(window: Window) {
   }
 }
 
-/** The schedule: what the next purchase waits for. */
 function scheduleJson(schedule: Schedule) {
   const awaited = awaitedPrice(schedule)
   return {
@@ -122,14 +120,6 @@ function scheduleJson(schedule: Schedule) {
     min_tranche_usd: formatUsd(schedule.floor),
   }
 }
-
-type Shown = ReturnType<typeof listJson> & {
-  windows: ReturnType<typeof ledgerJson>[]
-  schedule: ReturnType<typeof scheduleJson> | null
-}
-
-const inWords = ({ window: _, windows: __, schedule, ...plan }: Shown, table: string): string =>
-  [renderFields(plan), table, ...(schedule ? [renderFields(schedule)] : [])].join('\n\n')
 
 const COLUMNS: Column<ReturnType<typeof listJson>>[] = [
   { title: 'PLAN', of: (row) => row.partner_plan_id },

@@ -4,7 +4,7 @@ import { Command } from 'commander'
 import { clockDisputed, decideDispute } from '../../core/clock.ts'
 import { formatPrice } from '../../core/money.ts'
 import { IMPORTED } from '../../core/price.ts'
-import { Problem } from '../../core/problem.ts'
+import { Problem, usage } from '../../core/problem.ts'
 import { formatInstant, type Instant } from '../../core/time.ts'
 import type { ListedPrice } from '../../store/store.ts'
 import { auditEntry } from '../command.ts'
@@ -22,7 +22,7 @@ export function priceCommand(cli: Cli): Command {
     .action(({ priceFeed }: { priceFeed: string }) =>
       cli.withStore(async (store) => {
         const { createFeed, feedName } = await import('../../price/feed.ts')
-        if (priceFeed === 'none') throw new Problem('usage', 'Give a feed with --price-feed.')
+        if (priceFeed === 'none') throw usage('Give a feed with --price-feed.')
         const { clock } = cli.machine
         const feed = createFeed(priceFeed, { clock, warn: (message) => warn(cli, message) })
         const { price: observed, testimony } = await feed()
@@ -73,12 +73,8 @@ export function priceCommand(cli: Cli): Command {
 
   price
     .command('remove')
-    .description('remove the price of an instant, as a wrong one that was imported')
-    .requiredOption(
-      '--at <instant>',
-      'when it is stored for, as price list shows it',
-      time(cli.machine.clock),
-    )
+    .description('remove the price of an instant, such as a wrong one that was imported')
+    .requiredOption('--at <instant>', 'its instant, as price list shows it', time(cli.machine.clock))
     .action(({ at }: { at: Instant }) =>
       cli.withStore(async (store) => {
         const removed = await store.removePrice(at, (row) =>

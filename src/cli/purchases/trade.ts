@@ -11,33 +11,21 @@ import type { OddPrice } from '../../core/price.ts'
 import { formatInstant, type Instant, monthOf } from '../../core/time.ts'
 import { auditEntry, tenantNamed } from '../command.ts'
 import type { Cli } from '../context.ts'
-import {
-  amount,
-  environmentOption,
-  partnersAmount,
-  partnersId,
-  reasonOption,
-  slug,
-  time,
-} from '../options.ts'
+import { amount, envOption, partnersAmount, partnersId, reasonOption, slug, time } from '../options.ts'
 import { confirmOnTerminal, note, printFields, warn } from '../terminal.ts'
 import { correctionJson, keyOption, noteSchedule, tradeJson } from './execution.ts'
-
-// trade adjust: an operator's correction of a confirmed purchase.
-
-type AdjustOptions = { usd: string; btc: string; reason: string }
 
 export function tradeCommand(cli: Cli): Command {
   const trade = new Command('trade').description('what partners confirmed')
 
   trade
     .command('adjust')
-    .description('correct what an execution comes to, with an entry of its own in the present month')
+    .description('correct the amounts of an execution, with an adjustment in the present month')
     .argument('<execution-id>')
     .requiredOption('--usd <usd>', 'what was really spent', amount)
     .requiredOption('--btc <btc>', 'what was really bought', amount)
     .addOption(reasonOption('why, for finance and the partner: the export shows it'))
-    .action(async (executionId: string, options: AdjustOptions) => {
+    .action(async (executionId: string, options: Record<'usd' | 'btc' | 'reason', string>) => {
       const { reason } = options
       const right = { usd: usd(options.usd), btc: btc(options.btc), reason }
       await confirmOnTerminal(
@@ -45,16 +33,16 @@ export function tradeCommand(cli: Cli): Command {
         `Set ${executionId} to ${formatUsd(right.usd)} USD for ${formatBtc(right.btc)} BTC? It will be billed.`,
       )
       await cli.withStore(async (store) => {
-        const made = await store.adjustTrade(
+        const correction = await store.adjustTrade(
           executionId,
           (facts, now) => adjust(facts, right, now),
           (done) => auditEntry(cli, 'trade.adjust', executionId, auditDetail(done)),
         )
-        if (made.odd !== null) warn(cli, doubtful(made.after, made.odd))
-        printFields(cli, correctionJson(made))
+        if (correction.odd !== null) warn(cli, doubtful(correction.after, correction.odd))
+        printFields(cli, correctionJson(correction))
         const record = await store.findExecution(executionId)
         if (record?.trade && record.execution.tenant.environment === 'live')
-          noteMonth(cli, made, record.trade)
+          noteMonth(cli, correction, record.trade)
       })
     })
 
@@ -84,12 +72,10 @@ const DOUBTS = {
 }
 
 /** Without the fields that the audit entry has itself. */
-function auditDetail(made: Correction): Record<string, unknown> {
-  const { execution_id: _, recorded_at: __, ...detail } = correctionJson(made)
+function auditDetail(correction: Correction): Record<string, unknown> {
+  const { execution_id: _, recorded_at: __, ...detail } = correctionJson(correction)
   return detail
 }
-
-// trade record: a purchase without a confirmation, as after the restore of a backup.
 
 type RecordOptions = {
   partner: string
@@ -108,9 +94,9 @@ type RecordOptions = {
 function addRecord(cli: Cli, trade: Command): void {
   trade
     .command('record')
-    .description('book a purchase that the ledger does not know, once for an order, in the present month')
-    .requiredOption('--partner <slug>', 'whose', slug)
-    .addOption(environmentOption().default('live'))
+    .description('record a purchase that the ledger lacks, once for each order, in the present month')
+    .requiredOption('--partner <slug>', 'the partner that bought', slug)
+    .addOption(envOption().default('live'))
     .requiredOption('--plan <id>', "the partner's plan that it was made for", partnersId)
     .requiredOption('--order <id>', "the partner's order id", partnersId)
     .requiredOption('--usd <usd>', 'what was spent', partnersAmount)
@@ -142,7 +128,7 @@ async function record(cli: Cli, options: RecordOptions): Promise<void> {
     await confirmOnTerminal(cli, `Record order ${order} of ${partner} ${env}, ${amounts}? It will be billed.`)
   await cli.withStore(async (store) => {
     const tenant = await tenantNamed(store, partner, env)
-    const made = await store.recordPurchase(
+    const booking = await store.recordPurchase(
       tenant,
       { partnerPlanId: plan, fill },
       {
@@ -157,10 +143,10 @@ async function record(cli: Cli, options: RecordOptions): Promise<void> {
           reason,
         }),
     )
-    printFields(cli, recordJson(made, { partner, env }))
-    if (made.kind === 'booked') for (const doubt of doubtsOf(made)) warn(cli, doubt)
-    if (made.kind === 'booked') noteSchedule(cli, made, key)
-    if (made.kind === 'known') note(cli, 'It is on record already: nothing was changed.')
+    printFields(cli, recordJson(booking, { partner, env }))
+    if (booking.kind === 'booked') for (const doubt of doubtsOf(booking)) warn(cli, doubt)
+    if (booking.kind === 'booked') noteSchedule(cli, booking, key)
+    if (booking.kind === 'known') note(cli, 'It is on record already: nothing was changed.')
   })
 }
 
@@ -196,11 +182,11 @@ const bookedDetail = ({ execution, trade, window }: Booking & { kind: 'booked' }
   }
 }
 
-const recordJson = (made: Booking, { partner, env }: { partner: string; env: Environment }) => ({
-  execution_id: made.execution.executionId,
+const recordJson = (booking: Booking, { partner, env }: { partner: string; env: Environment }) => ({
+  execution_id: booking.execution.executionId,
   partner_slug: partner,
   environment: env,
-  partner_plan_id: made.execution.partnerPlanId,
-  ...tradeJson(made.trade),
-  already_recorded: made.kind === 'known',
+  partner_plan_id: booking.execution.partnerPlanId,
+  ...tradeJson(booking.trade),
+  already_recorded: booking.kind === 'known',
 })

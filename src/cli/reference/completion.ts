@@ -18,8 +18,6 @@ export function completionCommand(cli: Cli, program: Command): Command {
     })
 }
 
-// The command tree for the completion scripts.
-
 /** One command for completion. The path is empty for the program, "/key/create" for a subcommand. */
 type Place = {
   path: string
@@ -79,8 +77,6 @@ const flagsOf = (command: Command): Flag[] =>
 
 const oneLine = (text: string): string => text.replace(/\s+/g, ' ')
 
-// The completion script for bash.
-
 function bashScript(places: readonly Place[]): string {
   const choices = choicesOf(places).map(([place, words]) => `    '${place}') words='${words}' ;;`)
   const words = places.map(({ path, commands, options, choices }) => {
@@ -122,8 +118,6 @@ ${words.join('\n')}
 complete -o default -F _tranche tranche
 `
 }
-
-// The completion script for fish.
 
 function fishScript(places: readonly Place[]): string {
   return `# Completion of tranche for fish. To load it: tranche completion fish | source
@@ -168,8 +162,6 @@ function linesOf({ path, commands, options, choices }: Place): string[] {
 }
 
 const quote = (text: string): string => `'${text.replaceAll('\\', '\\\\').replaceAll("'", "\\'")}'`
-
-// The completion script for zsh.
 
 function zshScript(places: readonly Place[]): string {
   const choices = choicesOf(places).map(

@@ -12,7 +12,7 @@ import {
 } from 'node:fs'
 import { basename, dirname, join, relative } from 'node:path'
 import { Argument, Command } from 'commander'
-import { Problem, reasonInWords } from '../../core/problem.ts'
+import { Problem, reasonInWords, usage } from '../../core/problem.ts'
 import { quoted } from '../../core/text.ts'
 import { kindOf } from '../../plain-file.ts'
 import { deployedNames, readDeployed, VERSION } from '../../resources.ts'
@@ -37,8 +37,8 @@ export function docsCommand(cli: Cli): Command {
     .option('--force', 'let --deploy replace files of the same names')
     .action((name: string | undefined, { examples, deploy, force = false }: Options) => {
       if ([name, examples, deploy].filter((given) => given !== undefined).length > 1)
-        throw new Problem('usage', 'Name a topic, --examples or --deploy, and only one of them.')
-      if (force && deploy === undefined) throw new Problem('usage', '--force belongs to --deploy.')
+        throw usage('Name a topic, --examples or --deploy, and only one of them.')
+      if (force && deploy === undefined) throw usage('--force belongs to --deploy.')
       if (deploy !== undefined) {
         const texts = deployedNames().map((file) => ({ name: file, text: readDeployed(file) }))
         const mend = 'name another folder, or add --force'
@@ -128,8 +128,6 @@ function writeNew(folder: string, { file, text, replace }: New): void {
     for (const held of opened) closeSync(held)
   }
 }
-
-// openapi: the description of the partner API.
 
 /** Prints the document at /openapi.json of `serve`, for a client generator without a service at hand. */
 export function openapiCommand(cli: Cli): Command {

@@ -1,6 +1,6 @@
 // The pages of `docs`: their names, their sections, and how one is found.
 
-import { Problem } from '../../core/problem.ts'
+import { usage } from '../../core/problem.ts'
 import { quoted } from '../../core/text.ts'
 import { readPages } from '../../resources.ts'
 
@@ -16,7 +16,7 @@ export type Page = {
 /** All pages that are written for reading, by topic. */
 export function findGuides(): Page[] {
   const pages = filesWhere(isMarkdown).map(([path, text]) => {
-    return { topic: topicOf(path), path, title: titleOf(text), text }
+    return { topic: topicOf(path), path, title: /^# (.*)$/m.exec(text)?.[1] ?? '', text }
   })
   return pages.sort((a, b) => (a.topic < b.topic ? -1 : 1))
 }
@@ -60,12 +60,12 @@ export function findTopic(pages: readonly Page[], name: string): Page {
   const [file = '', anchor] = name.split('#')
   const page = pageNamed(pages, inDocs(file.replace(/^(\.\.\/)+(?=.)/, '')))
   if (anchor === undefined) return page
-  if (!isMarkdown(page.path)) throw new Problem('usage', `${page.topic} has no sections.`)
+  if (!isMarkdown(page.path)) throw usage(`${page.topic} has no sections.`)
   const sections = anchors(page.text)
   const section = sections.find((one) => one.anchor === anchor)
   if (section) return { ...page, title: section.title, text: section.text }
   const names = sections.map((one) => one.anchor).join(', ')
-  throw new Problem('usage', `${page.topic} has no section ${quoted(anchor)}; it has ${names}.`)
+  throw usage(`${page.topic} has no section ${quoted(anchor)}; it has ${names}.`)
 }
 
 /** The page with this name, or the only one whose name begins so. */
@@ -78,7 +78,7 @@ function pageNamed(pages: readonly Page[], name: string): Page {
   if (only && begun.length === 1) return only
   const names = (begun.length > 0 ? begun : pages.filter(isListed)).map(({ topic }) => topic).join(', ')
   const what = begun.length > 0 ? 'may be any of' : 'is not a topic; the topics are'
-  throw new Problem('usage', `${quoted(name)} ${what} ${names}.`)
+  throw usage(`${quoted(name)} ${what} ${names}.`)
 }
 
 /** The sections of a page, each down to the next heading of its rank, under the name that a link gives it. */
@@ -117,6 +117,3 @@ const topicOf = (path: string): string =>
     .replace(/(?<=.)\/README\.md$/, '')
     .replace(/\.md$/, '')
     .toLowerCase()
-
-/** The title of a page: its first heading, which has no marks. */
-const titleOf = (text: string): string => /^# (.*)$/m.exec(text)?.[1] ?? ''

@@ -1,10 +1,10 @@
 // The certificate that serve shows, and its renewal: one from files, which SIGHUP reads again, or one generated at the
 // start for a first try; and the recording of its expiry.
 
-import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto'
+import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { createSecureContext } from 'node:tls'
 import { CERTIFICATE_OLD_SHARE, isLeft } from '../../core/findings.ts'
-import { Problem, reasonInWords } from '../../core/problem.ts'
+import { Problem, reasonInWords, usage } from '../../core/problem.ts'
 import { formatInstant, HOUR_MS, type Instant } from '../../core/time.ts'
 import type { Listener } from '../../http/listen.ts'
 import { type Certificate, secureContextOf, type Tls } from '../../http/tls.ts'
@@ -18,16 +18,13 @@ export type TlsOptions = { host: string; tlsCert?: string; tlsKey?: string; tlsS
 export function tlsOf({ host, tlsCert, tlsKey, tlsSelfSigned }: TlsOptions): Tls {
   if (tlsSelfSigned) {
     if (tlsCert !== undefined || tlsKey !== undefined)
-      throw new Problem('usage', '--tls-self-signed makes a certificate: leave out --tls-cert and --tls-key.')
-    return { selfSignedFor: [...new Set([...LOCAL_NAMES, host])] }
+      throw usage('--tls-self-signed makes a certificate: leave out --tls-cert and --tls-key.')
+    return { selfSignedFor: [...new Set(['localhost', '127.0.0.1', '::1', host])] }
   }
   if (tlsCert === undefined && tlsKey === undefined) return null
-  if (tlsCert === undefined || tlsKey === undefined)
-    throw new Problem('usage', '--tls-cert and --tls-key go together.')
+  if (tlsCert === undefined || tlsKey === undefined) throw usage('--tls-cert and --tls-key go together.')
   return readCertificate(tlsCert, tlsKey, readInput)
 }
-
-const LOCAL_NAMES = ['localhost', '127.0.0.1', '::1']
 
 /** TLS would describe the problem in terms of its parsers, without naming the file. */
 function readCertificate(certFile: string, keyFile: string, textOf: (file: string) => string): Certificate {
@@ -43,7 +40,7 @@ function readCertificate(certFile: string, keyFile: string, textOf: (file: strin
     () => new X509Certificate(cert),
     `--tls-cert: ${certFile} has no certificate in PEM.`,
   )
-  const privateKey: KeyObject = read(
+  const privateKey = read(
     () => createPrivateKey(key),
     `--tls-key: ${keyFile} has no private key in PEM without a password.`,
   )
@@ -62,8 +59,6 @@ function readCertificate(certFile: string, keyFile: string, textOf: (file: strin
   }
   return { cert, key }
 }
-
-// The facts in a certificate, and the log's line about them.
 
 type Shown = { names: string; serial: string; sha256: string; from: Instant; until: Instant }
 
@@ -117,16 +112,8 @@ export type ShownCertificate = {
   keepIn: (store: ResultStore) => void
 }
 
-/** The certificate that serve shows from now on, with a line in the log. */
-export function showCertificate({
-  log,
-  listener,
-  options,
-  clock,
-  machine,
-  port,
-  onShown,
-}: Parts): ShownCertificate {
+export function showCertificate(parts: Parts): ShownCertificate {
+  const { log, listener, options, clock, machine, port, onShown } = parts
   const { tlsCert, tlsKey, tlsSelfSigned } = options
   let shown: Shown | null = null
   let store: ResultStore | null = null
@@ -182,10 +169,8 @@ export function showCertificate({
         listener.renew(certificate)
         const now = show(certificate.cert)
         const changed = before?.sha256 !== now.sha256
-        const what = changed
-          ? 'SIGHUP: the certificate was read again, and new connections get the new one'
-          : 'SIGHUP: the certificate was read again, and is the one that was shown before'
-        noteShown(log, now, clock(), what, { changed })
+        const result = changed ? 'new connections get the new one' : 'is the one that was shown before'
+        noteShown(log, now, clock(), `SIGHUP: the certificate was read again, and ${result}`, { changed })
       } catch (err) {
         log.error({ ...(before && shownJson(before)), err }, 'SIGHUP: the certificate stays as it was')
       }

@@ -11,7 +11,7 @@ import type { Store } from '../../store/store.ts'
 import { type FindingJson, findingInWords, findingJson } from '../command.ts'
 import type { Cli } from '../context.ts'
 import { EXIT, failureOf } from '../exit-codes.ts'
-import { environmentOption } from '../options.ts'
+import { envOption } from '../options.ts'
 import { note, print, warn } from '../terminal.ts'
 import { createPing, type Ping, pingUrl } from './ping.ts'
 import { sandboxJson, sandboxLines } from './status-text.ts'
@@ -22,16 +22,13 @@ export function checkCommand(cli: Cli): Command {
   return new Command('check')
     .description('verify the database and recompute the ledger; exits 3 when something is wrong')
     .option('--strict', 'exit 3 for warnings too')
-    .option('--daily', 'for the job of every day: --strict, and status warns if no other one follows')
+    .option('--daily', 'for the daily job: implies --strict, and status warns if the next one does not come')
     .addOption(
-      new Option(
-        '--ping <url>',
-        'call this address after the check; URL/fail with the findings if it exits 3',
-      )
+      new Option('--ping <url>', 'call this URL after the check; URL/fail with the findings if it exits 3')
         .env('TRANCHE_CHECK_PING_URL')
         .argParser(pingUrl),
     )
-    .addOption(environmentOption().default('live', 'live, and what concerns everybody'))
+    .addOption(envOption().default('live', 'live, and what concerns everybody'))
     .action(async (options: CheckOptions) => {
       const ping = monitorOf(cli, options)
       const { faults, warnings, sandboxes, additions } = await look(cli, options).catch(async (error) => {
@@ -55,7 +52,7 @@ export function checkCommand(cli: Cli): Command {
     })
 }
 
-/** Else the monitor of the ticks hears of findings alone: it counts minutes, and must not take a check for a tick. */
+/** Without a monitor of its own, a daily check reports to that of the ticks, which must not take success for a tick. */
 function monitorOf(cli: Cli, { ping, daily }: CheckOptions): Ping {
   const say = (message: string): void => warn(cli, message)
   const { TRANCHE_PING_URL: ofTicks } = process.env

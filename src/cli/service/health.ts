@@ -1,7 +1,7 @@
 // health: whether a service answers. The executable asks itself, because a container has no curl.
 
 import { Command } from 'commander'
-import { Problem, reasonInWords } from '../../core/problem.ts'
+import { reasonInWords, usage } from '../../core/problem.ts'
 import { isLoopback } from '../../price/fetch.ts'
 import type { Cli } from '../context.ts'
 import { EXIT } from '../exit-codes.ts'
@@ -36,7 +36,7 @@ function addressOf({ url, port }: HealthOptions): URL {
   if (port !== undefined) given.TRANCHE_PORT = String(port)
   const address = URL.parse(url ?? serviceUrl((name) => given[name]))
   if (address?.protocol === 'http:' || address?.protocol === 'https:') return address
-  throw new Problem('usage', `${url} is not an http or https address.`)
+  throw usage(`${url} is not an http or https address.`)
 }
 
 /** The answer of a service, or why there is none, and whether that is good. Nothing secret is sent. */
@@ -51,20 +51,20 @@ export async function ask(
     rejectUnauthorized: !isLoopback(url.hostname),
   }
   return new Promise((resolve) => {
-    const asked = request(url, options, (response) => {
+    const call = request(url, options, (response) => {
       const status = response.statusCode ?? 0
       resolve({ ok: isWell(status), text: `HTTP ${status}` })
       // The rest of the answer is not needed, and waiting for its end could take forever.
-      asked.destroy()
+      call.destroy()
     })
-    asked.on('error', (error: NodeJS.ErrnoException) => {
+    call.on('error', (error: NodeJS.ErrnoException) => {
       const late = options.signal.aborted
       resolve({
         ok: false,
         text: late ? `no answer within ${ANSWER_WAIT_MS / 1000} s` : reasonInWords(error),
       })
     })
-    asked.end()
+    call.end()
   })
 }
 

@@ -2,7 +2,7 @@
 
 import { isIPv4, isIPv6 } from 'node:net'
 import { InvalidArgumentError, type Option } from 'commander'
-import { Problem } from '../../core/problem.ts'
+import { usage } from '../../core/problem.ts'
 import type { Ops } from '../../http/ops/endpoints.ts'
 import type { Metrics } from '../../http/ops/metrics.ts'
 import type { Log } from '../../log.ts'
@@ -59,8 +59,6 @@ export async function opsOf(
   return { ops, metrics }
 }
 
-// The operators' token: its form, and where it is required.
-
 export const opsTokenOption = (): Option =>
   setting(
     '--ops-token-file <file>',
@@ -72,7 +70,7 @@ async function tokenOf(listener: { host: string } | null, file: string | undefin
   const { isLoopbackAddress, KEY_START } = await import('../../http/ops/access.ts')
   if (listener && file === undefined && !isLoopbackAddress(listener.host)) {
     const what = `--ops-listen ${listener.host}, which other machines may reach,`
-    throw new Problem('usage', `${what} needs --ops-token-file.`)
+    throw usage(`${what} needs --ops-token-file.`)
   }
   return file === undefined ? null : readToken(file, KEY_START)
 }
@@ -81,17 +79,13 @@ async function tokenOf(listener: { host: string } | null, file: string | undefin
 function readToken(file: string, keyStart: string): string {
   const token = readInput(file).trim()
   if (token.startsWith(keyStart))
-    throw new Problem(
-      'usage',
+    throw usage(
       `${file} holds a partner's key. The ops token must be another one, such as 32 random characters.`,
     )
   if (!/^[\x21-\x7e]{16,1024}$/.test(token))
-    throw new Problem('usage', `${file} must hold one token: 16 to 1024 printable characters, no blanks.`)
+    throw usage(`${file} must hold one token: 16 to 1024 printable characters, no blanks.`)
   if (isEasilyGuessed(token))
-    throw new Problem(
-      'usage',
-      `The token in ${file} is easily guessed. Make one with: head -c 24 /dev/urandom | base64`,
-    )
+    throw usage(`The token in ${file} is easily guessed. Make one with: head -c 24 /dev/urandom | base64`)
   return token
 }
 

@@ -10,7 +10,7 @@ const AGENT = { 'user-agent': 'tranche' }
 const TEXT = { ...AGENT, 'content-type': 'text/plain; charset=utf-8' }
 
 export const pingOption = () =>
-  new Option('--ping <url>', 'call this address after each tick; URL/fail with the reason if it failed')
+  new Option('--ping <url>', 'call this URL after each tick; URL/fail with the reason if it failed')
     .env('TRANCHE_PING_URL')
     .argParser(pingUrl)
 

@@ -97,26 +97,19 @@ export function createSandboxDesk(options: DeskOptions): OpenDesk {
         )
         .finally(() => advancing.delete(caller.tenantId))
       advancing.set(caller.tenantId, { to, ended })
-      return {
-        ...tenantJson(caller),
-        done: false,
-        from: formatInstant(now),
-        to,
-        offset_ms: offsetMs + byMs,
-      }
+      return { ...tenantJson(caller), done: false, from: formatInstant(now), to, offset_ms: offsetMs + byMs }
     },
 
     async fire(caller, partnerPlanId, price) {
       const detail = { partner_plan_id: partnerPlanId, price_usd: price && formatPrice(price) }
       const audit = entryOf(caller, 'sandbox.fire', detail)
       const waking = await startWaking(caller)
-      const made = await fireInSandbox(partnerPlanId, { store, machine, tenant: caller, price, audit }).catch(
-        (error) => {
-          // As on every other route, the caller's values are not repeated to it.
-          throw error instanceof Problem && error.code === 'plan_not_found' ? notFound('plan') : error
-        },
-      )
-      return firedJson(caller, partnerPlanId, made.fired, await waking.send(made.wakeUpId, 1))
+      const parts = { store, machine, tenant: caller, price, audit }
+      const { fired, wakeUpId } = await fireInSandbox(partnerPlanId, parts).catch((error) => {
+        // As on every other route, the caller's values are not repeated to it.
+        throw error instanceof Problem && error.code === 'plan_not_found' ? notFound('plan') : error
+      })
+      return firedJson(caller, partnerPlanId, fired, await waking.send(wakeUpId, 1))
     },
 
     reset: async (caller) =>
@@ -140,7 +133,6 @@ function unlessEarly(error: unknown): null {
 const after = (ms: number): Promise<null> =>
   new Promise((resolve) => setTimeout(() => resolve(null), ms).unref())
 
-/** The wake-ups of one call. */
 type Waking = {
   send: (passId: number, executionsCreated: number) => Promise<Woken>
   /** If nothing was sent, the call does not count. */
@@ -175,15 +167,11 @@ function createWakeUpLimit(perMinute: number): (tenantId: number) => () => void 
   return (tenantId) => {
     const now = performance.now()
     const lately = (taken.get(tenantId) ?? []).filter((at) => at > now - MINUTE_MS)
-    const [oldest = now] = lately
-    if (lately.length >= perMinute)
-      throw new Refusal(
-        'rate_limited',
-        `At most ${perMinute} calls a minute fire tranches where a webhook is active.`,
-        {
-          'retry-after': String(Math.ceil((oldest + MINUTE_MS - now) / SECOND_MS)),
-        },
-      )
+    if (lately.length >= perMinute) {
+      const waitS = Math.ceil(((lately[0] ?? now) + MINUTE_MS - now) / SECOND_MS)
+      const detail = `At most ${perMinute} calls a minute fire tranches where a webhook is active.`
+      throw new Refusal('rate_limited', detail, { 'retry-after': String(waitS) })
+    }
     taken.set(tenantId, [...lately, now])
     return () => {
       const counted = taken.get(tenantId) ?? []
@@ -199,8 +187,6 @@ const entryOf = (
   action: string,
   detail: Record<string, unknown>,
 ): AuditEntry => ({ osUser: `key ${keyId}`, action, subject: partnerSlug, detail })
-
-// Answers shared by the commands and the API.
 
 export const advancedJson = (tenant: Tenant, advanced: Advanced, woken: Woken): AdvancedJson => ({
   ...tenantJson(tenant),
@@ -228,7 +214,4 @@ export const firedJson = (tenant: Tenant, partnerPlanId: string, fired: Fired, w
   webhooks_failed: woken.failed,
 })
 
-export const wipedJson = (tenant: Tenant, wiped: Wiped): WipedJson => ({
-  ...tenantJson(tenant),
-  ...wiped,
-})
+export const wipedJson = (tenant: Tenant, wiped: Wiped): WipedJson => ({ ...tenantJson(tenant), ...wiped })

@@ -2,7 +2,7 @@
 
 import { Command, type Option } from 'commander'
 import { frozenProblem } from '../../core/frozen.ts'
-import { Problem } from '../../core/problem.ts'
+import { Problem, usage } from '../../core/problem.ts'
 import { SECOND_MS } from '../../core/time.ts'
 import type { Answering, ConnectionLimits } from '../../http/listen.ts'
 import type { Ops } from '../../http/ops/endpoints.ts'
@@ -104,10 +104,7 @@ export function serveCommand(cli: Cli): Command {
       ),
     )
     .addOption(
-      setting(
-        '--sandbox-api <state>',
-        'off hides the routes with which partners move their test environments',
-      )
+      setting('--sandbox-api <state>', 'off hides the routes by which partners move their test environments')
         .choices(['on', 'off'])
         .default('on'),
     )
@@ -138,14 +135,11 @@ export function serveCommand(cli: Cli): Command {
 
 /** A file in a setting that cannot be used is a wrong setting: another start would find the same. */
 function refuseSetting(error: unknown): never {
-  throw error instanceof Problem && error.code !== 'bad_file'
-    ? error
-    : new Problem('usage', (error as Error).message)
+  throw error instanceof Problem && error.code !== 'bad_file' ? error : usage((error as Error).message)
 }
 
 const orNull = <T>(given: T | 'off'): T | null => (given === 'off' ? null : given)
 
-/** A limit for callers. */
 const limitOption = (flag: string, words: string): Option =>
   setting(`${flag} <number>`, words).argParser(wholeNumber(1, 1_000_000))
 
@@ -256,7 +250,6 @@ async function serve(cli: Cli, options: ServeOptions & Parts): Promise<void> {
   }
 }
 
-/** Counts the sent wake-ups, for the metrics. */
 const countedSend =
   ({ send, metrics }: Parts): SendWakeUp =>
   async (delivery) => {
@@ -303,7 +296,6 @@ async function run(cli: Cli, store: Store, options: Running): Promise<void> {
   log.info({}, 'stopped')
 }
 
-/** How long a stop waits for running calls. */
 const DRAIN_LIMIT_MS = 30_000
 
 const after = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms).unref())
@@ -328,12 +320,12 @@ const CONNECTIONS_MIN = 16
 const ADDRESS_SHARE = 4
 
 type ConnectionOptions = { maxConnections?: number; maxConnectionsPerAddress?: number }
-type Beside = { opsListen?: object | null }
 
-export function connectionLimitsOf(options: ConnectionOptions & Beside): ConnectionLimits {
-  const kept = DESCRIPTORS_KEPT + (options.opsListen ? OPS_CONNECTIONS_MAX : 0)
-  const connectionsMax =
-    options.maxConnections ?? Math.min(CONNECTIONS_MAX, Math.max(CONNECTIONS_MIN, descriptorsMax() - kept))
+export function connectionLimitsOf(
+  options: ConnectionOptions & { opsListen?: object | null },
+): ConnectionLimits {
+  const free = descriptorsMax() - DESCRIPTORS_KEPT - (options.opsListen ? OPS_CONNECTIONS_MAX : 0)
+  const connectionsMax = options.maxConnections ?? Math.min(CONNECTIONS_MAX, Math.max(CONNECTIONS_MIN, free))
   const share = Math.max(1, Math.floor(connectionsMax / ADDRESS_SHARE))
   return { connectionsMax, connectionsPerAddressMax: options.maxConnectionsPerAddress ?? share }
 }

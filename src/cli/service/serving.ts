@@ -51,8 +51,6 @@ export function tellSupervisor(log: Log): (words: string) => void {
   return (words) => tell('--ready', `--status=${words}`)
 }
 
-// The listeners: for partners and, if serve is told to, for those who run it.
-
 export type Listeners = { api: Listener; ops: Listener | null } & Pick<Listener, 'close' | 'end'>
 type ListenersOptions = {
   host: string
@@ -79,7 +77,7 @@ export async function openListeners(answering: Answering, options: ListenersOpti
     connectionsPerAddressMax: Math.min(OPS_CONNECTIONS_MAX, connections.connectionsPerAddressMax),
   }
   try {
-    const own = await listenOn(createOpsApp({ ops, log, uuid }), {
+    const operations = await listenOn(createOpsApp({ ops, log, uuid }), {
       ...opsListen,
       tls: null,
       ...common,
@@ -87,9 +85,9 @@ export async function openListeners(answering: Answering, options: ListenersOpti
     })
     return {
       api,
-      ops: own,
-      close: async () => void (await Promise.all([api.close(), own.close()])),
-      end: () => [api, own].map(({ end }) => end()),
+      ops: operations,
+      close: async () => void (await Promise.all([api.close(), operations.close()])),
+      end: () => [api, operations].map(({ end }) => end()),
     }
   } catch (error) {
     await api.close()
@@ -106,7 +104,7 @@ export function startScheduler(options: SchedulerOptions, everyMs: number): { st
   const { store, machine, send, log, ping } = options
   const underWay = new Set<Promise<void>>()
   let timer: NodeJS.Timeout | undefined
-  /** When the last pass found it frozen. That is logged once, not at every interval for days. */
+  /** When the freeze began that was logged last: it is logged once, not at every interval for days. */
   let knownFrozen: number | null = null
   let stopping = false
 
@@ -189,8 +187,6 @@ async function isBehind(database: Database): Promise<boolean> {
   return states.some(isPending) && !states.every(isPending)
 }
 
-// Settings for V8's collection of the garbage of calls.
-
 /** Set while a service runs: as options of the executable they would cost every start its compiled code. */
 export function keepHeapSmall(): void {
   // V8 allocates objects that often survive its nursery as old ones: here, pieces of calls that wait for their turn or
@@ -199,8 +195,6 @@ export function keepHeapSmall(): void {
   // A full collection when the heap has grown by a third, not when it has doubled.
   setFlagsFromString('--memory-saver-mode')
 }
-
-// The reactions of serve to each signal: stop, read its certificate again, or nothing.
 
 /** Resolves at the first signal to stop; a second one, of either kind, ends the process at once. */
 export function stopSignal(cli: Cli): Promise<NodeJS.Signals> {

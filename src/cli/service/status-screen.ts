@@ -32,7 +32,6 @@ export type StatusView = Health & {
 
 /** Passes in the bar chart; the screen holds as many. */
 export const PASSES_SHOWN = 60
-/** The most executions a tall screen lists. */
 export const EXECUTIONS_SHOWN = 40
 const BARS = '▁▂▃▄▅▆▇█'
 const WIDTH_MAX = 100
@@ -78,7 +77,6 @@ function title({ at, db }: StatusView, width: number, paint: Paint): string {
   return `${paint('bold', 'tranche')}  ${name.padEnd(room)}  ${when}`
 }
 
-/** What is fine and what needs a look, by colour and by shape. */
 function lights(view: StatusView, json: StatusJson, frame: Frame): string[] {
   const { at, vitals, backlog, recent, walBytes } = view
   const { scheduler, feed, disk } = vitals
@@ -176,18 +174,16 @@ function findingLines(findings: FindingJson[], room: number, { self, width, pain
   return more > 0 ? [...lines, `  ${counted(more, 'more warning')}: ${self} check`] : lines
 }
 
-/** A text in lines of at most `width` columns, broken between words where there are any. */
+/** A text in lines of at most `width` columns, broken between words, or anywhere in a longer word, such as a path. */
 function wrapped(text: string, width: number): string[] {
   const lines: string[] = []
   let rest = text
   while (clipped(rest, width) !== rest) {
     const most = clipped(rest, width).length - 1
     const space = rest.lastIndexOf(' ', most)
-    // A long path is broken anywhere.
-    const isBetween = space > most / 2
-    const end = isBetween ? space : Math.max(1, most)
+    const end = space > most / 2 ? space : Math.max(1, most)
     lines.push(rest.slice(0, end))
-    rest = rest.slice(isBetween ? end + 1 : end)
+    rest = rest.slice(end).replace(/^ /, '')
   }
   return [...lines, rest]
 }
@@ -213,7 +209,6 @@ function lateWords(scheduler: Vitals['scheduler'], at: Instant): string {
   return isKnown ? `${spellSpan(usualGapMs)} is usual` : latenessInWords(scheduler, at, usualGapMs)
 }
 
-/** The results of the newest ticks. */
 function tickWords({ passes }: Recent, now: Instant): string {
   const newest = passes.at(-1)
   if (newest === undefined) return 'run tranche tick, or serve --tick-every 60s'
@@ -223,7 +218,6 @@ function tickWords({ passes }: Recent, now: Instant): string {
   return `${done}, took ${spellBriefSpan(finishedAt - at)}`
 }
 
-/** How many tranches each of the last passes fired. */
 function passBars({ passes }: Recent, width: number, paint: Paint): string[] {
   if (passes.length === 0) return []
   const shown = passes.slice(-Math.min(PASSES_SHOWN, width - 13)).map((pass) => pass.executionsCreated)
@@ -268,7 +262,6 @@ type Output = Streams['out'] & { columns?: number; rows?: number }
 
 type Watched<T> = {
   everyMs: number
-  /** Looks once. */
   look: () => Promise<T>
   /** The output for a script, once per interval. */
   line: (view: T) => Promise<string>
@@ -277,8 +270,6 @@ type Watched<T> = {
 }
 type Screen = { columns: number; rows: number; paint: Paint; trouble: string | null }
 
-const COLUMNS = 80
-const ROWS = 24
 const CTRL_C = '\x03'
 
 /** Ends when told to: q gives 0; Ctrl-C, from the keyboard or as a signal, 130. A first look that fails throws. */
@@ -308,7 +299,7 @@ async function redraw<T>(cli: Cli, first: T, { everyMs, look, draw, signal }: Wa
   let [view, trouble]: [T, string | null] = [first, null]
   const show = (): void => {
     // A terminal that does not know its size says 0.
-    const [columns, rows] = [out.columns || COLUMNS, out.rows || ROWS]
+    const [columns, rows] = [out.columns || 80, out.rows || 24]
     const lines = draw(view, { columns, rows, paint, trouble }).slice(0, rows)
     // Each line clears the rest of itself, and the last one what is below, so nothing blinks. Terminals that can hold a
     // frame back until it is complete are asked to; others ignore the request.

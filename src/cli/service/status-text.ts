@@ -11,7 +11,7 @@ import {
   UNSPENT_DAYS,
   type Vitals,
 } from '../../core/findings.ts'
-import { frozenFields } from '../../core/frozen.ts'
+import { frozenJson } from '../../core/frozen.ts'
 import { formatPrice, formatUsd, type Usd } from '../../core/money.ts'
 import { type Environment, tenantJson } from '../../core/partner.ts'
 import { counted, cut, grouped, spellFree } from '../../core/text.ts'
@@ -42,9 +42,6 @@ export type Health = {
 /** More of them would say nothing new at a glance; `check` names them all. */
 const FINDINGS_SHOWN = 10
 
-const SHOW_TEST = ['tranche', 'status', '--env', 'test']
-
-/** Whether there is anything in test environments. */
 function hasTest({ stock, backlog, sandboxes }: Health): boolean {
   const { active, paused, cancelled } = stock.plans.test
   return active + paused + cancelled + backlog.test.open + sandboxes.length > 0
@@ -58,7 +55,7 @@ export const statusJson = (cli: Pick<Cli, 'self'>, health: Health) => {
     at: formatInstant(at),
     last_tick_at: formatInstantOrNull(scheduler.lastFinishedAt),
     last_tick_age_seconds: secondsSince(scheduler.lastFinishedAt, at),
-    frozen: vitals.frozen && frozenFields(vitals.frozen),
+    frozen: vitals.frozen && frozenJson(vitals.frozen),
     scheduler: schedulerJson(scheduler, at),
     price: price && {
       price_usd: formatPrice(price.price),
@@ -97,7 +94,7 @@ export const statusJson = (cli: Pick<Cli, 'self'>, health: Health) => {
       plans: stock.plans.test,
       executions_open: backlog.test.open,
       due_backlog: backlog.test.due,
-      show: hasTest(health) ? commandLine(cli.self(), SHOW_TEST) : null,
+      show: hasTest(health) ? commandLine(cli.self(), ['tranche', 'status', '--env', 'test']) : null,
     },
     sandboxes: sandboxes.map(sandboxJson),
     findings: findingsOf(vitals, at).map((finding) => findingJson(cli, finding, 'warning')),
@@ -144,8 +141,8 @@ export async function statusInWords(json: StatusJson): Promise<string> {
 }
 
 function fieldsOf(json: StatusJson): Record<string, string | number> {
-  const { plans, partners, unspent_windows: unspent, orders_24h: orders, sandboxes } = json
-  const { frozen } = json
+  const { frozen, plans, partners, unspent_windows: unspent, orders_24h: orders, sandboxes } = json
+  const { due_backlog: due, oldest_due_age_seconds: oldest } = json
   return {
     ...(frozen && { frozen: `since ${frozen.at} by ${frozen.by}: ${frozen.reason}` }),
     'last tick':
@@ -156,7 +153,7 @@ function fieldsOf(json: StatusJson): Record<string, string | number> {
     plans: `${plans.active} active, ${plans.paused} paused, ${plans.cancelled} cancelled`,
     partners: `${partners.active} active, ${partners.disabled} disabled${heldInWords(json)}`,
     'open executions': json.executions_open,
-    'due now': dueInWords(json),
+    'due now': oldest === null ? String(due) : `${due}, the oldest for ${spellSeconds(oldest)}`,
     'orders in 24 h': `${orders.filled} filled, ${orders.failed} failed`,
     'paused webhooks': webhooksInWords(json.paused_webhooks) || 'none',
     'ended unspent': `${counted(unspent.count, 'window')} in ${UNSPENT_DAYS} days, ${unspent.released_usd} USD`,
@@ -177,7 +174,6 @@ const resultJson = ({ job, host, at, ok, wellAt, endsAt, message }: JobResult) =
   message,
 })
 
-/** The time of the newest check, and its findings. */
 function checkFields({ at, jobs }: StatusJson): Record<string, string> {
   const check = jobs.find(({ job }) => job === 'check')
   if (!check) return {}
@@ -191,7 +187,6 @@ const heldInWords = ({ by_partner }: StatusJson): string => {
   return held.length === 0 ? '' : `, ${held.length} held (${held.join(', ')})`
 }
 
-/** The facts about test environments, if there are any. */
 function testFields({ test }: StatusJson): Record<string, string> {
   const { plans, executions_open: open, due_backlog: due, show } = test
   if (show === null) return {}
@@ -211,9 +206,6 @@ function priceInWords({ price, price_feed: feed }: StatusJson): string {
 
 export const webhooksInWords = (paused: StatusJson['paused_webhooks']): string =>
   paused.map(({ partner_slug, environment }) => `${partner_slug} ${environment}`).join(', ')
-
-const dueInWords = ({ due_backlog: due, oldest_due_age_seconds: oldest }: StatusJson): string =>
-  oldest === null ? String(due) : `${due}, the oldest for ${spellSeconds(oldest)}`
 
 // The partners of a status as a table: when each was last heard from, what waits for it, and what became of its orders.
 
@@ -315,9 +307,7 @@ export const sandboxJson = ({ tenant, offsetMs, now }: Sandbox) => ({
   now: formatInstant(now),
 })
 
-type SandboxJson = ReturnType<typeof sandboxJson>
-
-export const sandboxLines = (sandboxes: readonly SandboxJson[]): string[] =>
+export const sandboxLines = (sandboxes: readonly ReturnType<typeof sandboxJson>[]): string[] =>
   sandboxes.map((one) => `${one.partner_slug} ${one.environment} is ${spellSpan(one.offset_ms)} ahead`)
 
 // Spans of time as a status gives them: whole seconds for a script, in words for a person.

@@ -3,12 +3,12 @@
 import { Command, Option } from 'commander'
 import { type Finding, finding } from '../../core/findings.ts'
 import type { Environment } from '../../core/partner.ts'
-import { Problem } from '../../core/problem.ts'
+import { usage } from '../../core/problem.ts'
 import { createStockTaker, type TakeStock } from '../../http/ops/readiness.ts'
 import type { Store } from '../../store/store.ts'
 import type { Cli } from '../context.ts'
 import { serviceBooted } from '../installed.ts'
-import { environmentOption, interval } from '../options.ts'
+import { envOption, interval } from '../options.ts'
 import { print } from '../terminal.ts'
 import { ask, isUp } from './health.ts'
 import { type Health, statusInWords, statusJson, testStatusInWords, testStatusJson } from './status-text.ts'
@@ -18,17 +18,19 @@ export function statusCommand(cli: Cli): Command {
     .description('how the scheduler and the plans are doing')
     .option('--watch', 'a live screen; without a terminal, one status after the other')
     .addOption(
-      new Option('--every <duration>', 'the time between two looks').argParser(interval).default(2_000, '2s'),
+      new Option('--every <duration>', 'the time between two updates')
+        .argParser(interval)
+        .default(2_000, '2s'),
     )
-    .addOption(environmentOption().default('live'))
+    .addOption(envOption().default('live'))
     .action(({ watch, every, env }: { watch?: boolean; every: number; env: Environment }) => {
-      if (watch && env === 'test') throw new Problem('usage', '--watch shows the live environments only.')
+      if (watch && env === 'test') throw usage('--watch shows the live environments only.')
       if (env === 'test') return lookAtTest(cli)
       return watch ? lookOnAndOn(cli, every) : lookOnce(cli)
     })
 }
 
-/** As one of the findings. */
+/** Status reports a move itself, as a finding. */
 const SAYS_MOVED = { saysMoved: true }
 
 async function lookOnce(cli: Cli): Promise<void> {
@@ -90,8 +92,8 @@ async function serveStopped(cli: Cli): Promise<Finding[]> {
   const url = serviceBooted(cli.globals().db)
   if (url === null) return []
   // Its settings may be what is wrong.
-  const asked = URL.parse('/healthz', url)
-  const { ok, text } = asked ? await ask(asked, isUp) : { ok: false, text: 'no address' }
+  const address = URL.parse('/healthz', url)
+  const { ok, text } = address ? await ask(address, isUp) : { ok: false, text: 'no address' }
   if (ok) return []
   const message = `does not answer at ${url} (${text}), so no partner gets through; \`journalctl --unit tranche\` says why`
   const next = ['systemctl', 'restart', 'tranche.service']

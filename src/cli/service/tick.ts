@@ -1,11 +1,11 @@
 // tick: one pass of the scheduler, for cron.
 
 import { Command } from 'commander'
-import { type Frozen, FrozenProblem, frozenFields, frozenProblem } from '../../core/frozen.ts'
+import { type Frozen, FrozenProblem, frozenJson, frozenProblem } from '../../core/frozen.ts'
 import { formatPrice, formatUsd, type Price, price } from '../../core/money.ts'
 import { tenantJson } from '../../core/partner.ts'
 import { BY_HAND, isFarOff, MARKET_PRICE_MS } from '../../core/price.ts'
-import { Problem } from '../../core/problem.ts'
+import { usage } from '../../core/problem.ts'
 import { counted } from '../../core/text.ts'
 import { formatInstant } from '../../core/time.ts'
 import { failsafeStart } from '../../core/window.ts'
@@ -43,7 +43,7 @@ export function tickCommand(cli: Cli): Command {
     .action(async (options: TickCommandOptions, command: Command) => {
       // The settings of all jobs may name a feed; a price on the command line overrides it.
       if (options.price !== undefined && command.getOptionValueSource('priceFeed') === 'cli')
-        throw new Problem('usage', "option '--price <usd>' cannot be used with option '--price-feed <spec>'")
+        throw usage("option '--price <usd>' cannot be used with option '--price-feed <spec>'")
       if (options.dryRun) return cli.withStore((store) => rehearse(cli, store, options))
       const ping = createPing(options.ping, (message) => warn(cli, message))
       // The monitor is called once the database is closed and the result is printed, so it holds up nothing.
@@ -138,12 +138,9 @@ function passInWords(json: ReturnType<typeof passJson>): string {
   )
 }
 
-// The plans that a pass could not decide, by name.
-
 /** How many failed plans are named: what is wrong with a hundred is best found by looking at one. */
 const FAILURES_NAMED_MAX = 10
 
-/** What to say about plans that could not be decided. */
 export async function nameFailures(store: Store, failed: readonly FailedPlan[]): Promise<string[]> {
   const named = failed.slice(0, FAILURES_NAMED_MAX).map(async ({ planId, error }) => {
     const [plan] = await store.listPlans({ slug: null, environment: null }, { after: planId - 1, limit: 1 })
@@ -155,9 +152,7 @@ export async function nameFailures(store: Store, failed: readonly FailedPlan[]):
   return Promise.all(named)
 }
 
-// What a pass did, as tick prints it and serve logs it.
-
-/** What a pass did; one that found another one running, or a frozen database, did nothing, and says so. */
+/** The counts of a pass. One that was skipped, or found the database frozen, says so. */
 export const passJson = ({ report, frozen, woken, now, durationMs }: PassOutcome) => ({
   at: formatInstant(report?.at ?? now),
   price_usd: report?.price ? formatPrice(report.price) : null,
@@ -168,7 +163,7 @@ export const passJson = ({ report, frozen, woken, now, durationMs }: PassOutcome
   webhooks_failed: woken?.failed ?? 0,
   duration_ms: Math.round(durationMs),
   ...(report === null && { skipped: true }),
-  ...(frozen && { frozen: frozenFields(frozen) }),
+  ...(frozen && { frozen: frozenJson(frozen) }),
   ...(report && report.failed.length > 0 && { plans_failed: report.failed.length }),
 })
 
@@ -190,8 +185,6 @@ export const wake = (
     warn: (message) => warn(cli, message),
   })
 
-// What a pass would do: every tranche that would fire, and why.
-
 async function showRehearsal(cli: Cli, rehearsal: Rehearsal): Promise<void> {
   const json = {
     at: formatInstant(rehearsal.at),
@@ -206,7 +199,6 @@ async function showRehearsal(cli: Cli, rehearsal: Rehearsal): Promise<void> {
   print(cli, json, () => head + table)
 }
 
-/** A tranche and everything that led to it. */
 const firedJson = ({ tenant, partnerPlanId, tranche, schedule }: Preview, leadMs: number) => ({
   ...tenantJson(tenant),
   partner_plan_id: partnerPlanId,

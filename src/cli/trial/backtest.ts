@@ -1,7 +1,7 @@
 // backtest: the timing engine over a price history.
 
 import { Command, InvalidArgumentError, Option } from 'commander'
-import { Problem, reasonInWords } from '../../core/problem.ts'
+import { Problem, reasonInWords, usage } from '../../core/problem.ts'
 import { counted } from '../../core/text.ts'
 import { type Instant, utcDate } from '../../core/time.ts'
 import { FREQUENCIES, type Frequency, type Layout } from '../../core/window.ts'
@@ -53,7 +53,7 @@ const chartFile = word((text) => text !== '-', 'A chart goes into a file.')
 async function run(cli: Cli, file: string, options: Options): Promise<void> {
   const { frequency, tranches, since, until, feeBps, spreadBps, chart } = options
   if (since !== undefined && until !== undefined && until <= since)
-    throw new Problem('usage', '--until is not after --since.')
+    throw usage('--until is not after --since.')
   const [{ backtest, WARM_UP_DAYS }, { reportOf }, { hasFewBlocks }] = await Promise.all([
     import('../../engine/backtest.ts'),
     import('../../engine/backtest-savings.ts'),
@@ -135,8 +135,6 @@ function tooShort(
       'its first price.',
   )
 }
-
-// The report for a person: the figures, the years, and the conclusions.
 
 const LINE_COLUMNS = 118
 

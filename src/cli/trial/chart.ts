@@ -82,7 +82,6 @@ const RUN_PX = { height: 576, lower: 216, right: 464, plot: 86, legend: 300 }
 /** About as many characters of the largest size as fit between the margins. */
 const TITLE_CHARACTERS = 76
 
-/** Draws the runs one below the other. */
 export function drawBacktest(runs: readonly Run[], history: History): string {
   const reports = runs.map(({ report }) => report)
   const titles = wrapped(findings(reports), TITLE_CHARACTERS)

@@ -37,13 +37,11 @@ const intervalOf = (report: BacktestReport, [low, high]: [number, number], unit:
 
 const NAMES: Record<Frequency, string> = { daily: 'Daily', weekly: 'Weekly', 'bi-weekly': 'Bi-weekly' }
 
-/** The result of a file for one frequency. */
 export function finding(report: BacktestReport): string {
   const { frequency, mean_bp, mean_bp_ci95 } = report
   return `${NAMES[frequency]} windows paid ${inMean(mean_bp, mean_bp)} (${intervalOf(report, mean_bp_ci95, BP)})`
 }
 
-/** The results for all requested frequencies. */
 export function findings(reports: readonly BacktestReport[]): string {
   const means = reports.map(({ mean_bp }) => mean_bp)
   const [first] = reports

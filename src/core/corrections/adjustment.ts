@@ -169,9 +169,8 @@ export function correct(
 /** Throws adjustment_conflict for amounts that no purchase can have. */
 export function refuseImpossible({ usd, btc }: Amounts): void {
   if (usd < 0n || btc < 0n) throw conflict('A fill is never negative.')
-  if ((usd === 0n) !== (btc === 0n)) {
+  if ((usd === 0n) !== (btc === 0n))
     throw conflict('A fill has both dollars and bitcoin, or neither: give 0 for both if nothing was bought.')
-  }
   if (btc > FILL_BTC_MAX) throw conflict(`A fill is at most ${wholes(FILL_BTC_MAX)} BTC.`)
   if (usd > FILL_USD_MAX) throw conflict(`A fill is at most ${wholes(FILL_USD_MAX)} USD.`)
 }

@@ -93,12 +93,10 @@ function acceptBeside(facts: Recording, late: LateFill, now: Instant): Correctio
   const reported = { usd: report.usdAmount, btc: report.btcAmount }
   const reason = `late fill accepted: report ${reportId}`
   if (report.partnerOrderId !== trade.report.partnerOrderId) {
-    if (adjustments.some(({ partnerOrderId }) => partnerOrderId === report.partnerOrderId)) {
+    if (adjustments.some(({ partnerOrderId }) => partnerOrderId === report.partnerOrderId))
       throw undecidable(late, 'is recorded already as a further purchase')
-    }
-    if (mayBeInSum(late, adjustments)) {
+    if (mayBeInSum(late, adjustments))
       throw undecidable(late, 'may be in the sum to which the execution was adjusted')
-    }
     const after = plusAmounts(amountsOf(trade, adjustments), reported)
     const { partnerOrderId } = report
     return correct(facts, { ...after, reason, reportId, partnerOrderId, fill: fillOf(late, null) }, now)
@@ -107,11 +105,10 @@ function acceptBeside(facts: Recording, late: LateFill, now: Instant): Correctio
   const further = adjustments.filter(isFurther)
   // An operator who adjusted after a further purchase gave one sum for all orders: the share of each is unknown.
   const since = further[0]?.adjustmentId ?? Number.POSITIVE_INFINITY
-  if (adjustments.some((one) => one.reportId === null && one.adjustmentId > since)) {
+  if (adjustments.some((one) => one.reportId === null && one.adjustmentId > since))
     throw undecidable(late, 'was adjusted together with others')
-  }
-  const own = adjustments.filter((one) => !isFurther(one))
-  const [soFar, fill] = [amountsOf(trade, own), fillOf(late, feeOf(trade, own))]
+  const ofOrder = adjustments.filter((one) => !isFurther(one))
+  const [soFar, fill] = [amountsOf(trade, ofOrder), fillOf(late, feeOf(trade, ofOrder))]
   if (soFar.usd === reported.usd && soFar.btc === reported.btc && !fill.partnerFee) {
     const amounts = `${formatUsd(soFar.usd)} USD for ${formatBtc(soFar.btc)} BTC`
     throw new Problem(

@@ -26,7 +26,7 @@ import {
 import type { Environment } from '../partner.ts'
 import type { Plan } from '../plan.ts'
 import { type OddPrice, oddPrice } from '../price.ts'
-import { Problem } from '../problem.ts'
+import { Problem, usage } from '../problem.ts'
 import { DAY_MS, formatInstant, type Instant } from '../time.ts'
 import {
   adjustSpent,
@@ -130,7 +130,7 @@ export function bookPurchase(
 ): Booking {
   const { plan, holder, twin, waiting } = facts
   if (fill.executedAt !== null && fill.executedAt > now)
-    throw new Problem('usage', 'A purchase that lies in the future cannot be recorded.')
+    throw usage('A purchase that lies in the future cannot be recorded.')
   if (holder) {
     const { execution, trade } = holder
     const isSame = execution.planId === plan.planId && trade !== null && isRecordedAs(trade, fill)
@@ -160,8 +160,8 @@ export function acceptUnknown(
   const taken = orderTaken(facts.holder?.execution.executionId ?? null, report)
   if (taken) throw taken
   refuseImpossible({ usd: report.usdAmount, btc: report.btcAmount })
-  const made = booked(facts, { key, fill: report }, now)
-  return { ...made, trade: { ...made.trade, receivedAt } }
+  const booking = booked(facts, { key, fill: report }, now)
+  return { ...booking, trade: { ...booking.trade, receivedAt } }
 }
 
 function booked(
@@ -212,7 +212,7 @@ type Ordered = { key: string | null; fill: Pick<Fill, 'partnerOrderId'> }
 function trancheOf({ plan, environment, window }: PurchaseFacts, { key, fill }: Ordered): number | null {
   const parts = keyParts(key ?? fill.partnerOrderId, { environment, partnerPlanId: plan.partnerPlanId })
   if (key !== null && parts === null)
-    throw new Problem('usage', `${key} is not an idempotency key of plan ${plan.partnerPlanId}.`)
+    throw usage(`${key} is not an idempotency key of plan ${plan.partnerPlanId}.`)
   const isOfWindow = window !== null && parts?.windowStart === formatInstant(window.start)
   return isOfWindow ? parts.trancheIndex : null
 }

@@ -102,17 +102,10 @@ function parametersOf(route: Route, params: Record<string, string>): Json[] {
   }))
   const shape = route.query ? schemaOf(route.query, 'input') : { properties: {}, required: [] }
   const required = shape.required as string[] | undefined
-  const inQuery = Object.entries(shape.properties as Record<string, Json>).map(([name, schema]) => {
-    const { description, examples, ...rest } = schema
+  const inQuery = Object.entries(shape.properties as Record<string, Json>).map(([name, property]) => {
+    const { description, examples, ...schema } = property
     const example = (examples as unknown[])[0]
-    return {
-      name,
-      in: 'query',
-      required: required?.includes(name) ?? false,
-      description,
-      schema: rest,
-      example,
-    }
+    return { name, in: 'query', required: required?.includes(name) ?? false, description, schema, example }
   })
   return [...inPath, ...inQuery]
 }
@@ -260,15 +253,15 @@ const validationRefusal = z.object({
 })
 
 function schemas(): Json {
-  const made: Json = {}
+  const ofRoutes: Json = {}
   for (const route of ROUTES) {
     const { body, answer } = operationFor(route)
     if (route.body && body !== undefined && body !== 'Confirmation')
-      made[body] = schemaOf(route.body, 'input')
-    made[answer] = schemaOf(route.answer, 'output')
+      ofRoutes[body] = schemaOf(route.body, 'input')
+    ofRoutes[answer] = schemaOf(route.answer, 'output')
   }
   return {
-    ...made,
+    ...ofRoutes,
     ...confirmation(),
     WakeUp: schemaOf(wakeUp, 'output'),
     Refusal: schemaOf(refusal, 'output'),
@@ -295,13 +288,13 @@ function confirmation(): Json {
 
 /** Fields added later must not break a client, so no schema forbids unknown fields. */
 function schemaOf(schema: z.ZodType, io: 'input' | 'output'): Json {
-  const { $schema, ...made } = z.toJSONSchema(schema, {
+  const { $schema, ...described } = z.toJSONSchema(schema, {
     io,
     override: ({ jsonSchema }) => {
       delete jsonSchema.additionalProperties
     },
   })
-  return flatten(made) as Json
+  return flatten(described) as Json
 }
 
 /**
@@ -324,8 +317,6 @@ function flatten(node: unknown): unknown {
   if (!one || other?.type !== 'null' || more.length > 0 || typeof one.type !== 'string') return flat
   return one.enum ? flat : { ...one, ...rest, type: [one.type, 'null'] }
 }
-
-// The parts of the API description that belong to no route.
 
 const ID_OF_CALL = { type: 'string', pattern: REQUEST_ID.source, maxLength: 128 }
 
@@ -397,11 +388,11 @@ const HEADERS = {
 }
 
 /** Made once, as bytes, so that callers without a key cannot keep the service busy with it. */
-let made: Uint8Array | undefined
+let bytes: Uint8Array | undefined
 
 function description(): Uint8Array {
-  made ??= Buffer.from(JSON.stringify(describeApi(VERSION)))
-  return made
+  bytes ??= Buffer.from(JSON.stringify(describeApi(VERSION)))
+  return bytes
 }
 
 export const getDescription: Route = {

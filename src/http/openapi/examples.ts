@@ -170,8 +170,8 @@ function withoutWebhook({ partner_slug, environment, ...webhook }: Json): Json {
 /** The examples of an answer, by the name of its schema: by default, composed of the examples of its fields. */
 export function answerExamples(name: string, schema: Json): Examples {
   const usual = composed(schema, false)
-  const own = ANSWERS[name]?.(usual as Json, composed(schema, true) as Json)
-  return own ?? { usual: { summary: 'A typical answer', value: usual } }
+  const special = ANSWERS[name]?.(usual as Json, composed(schema, true) as Json)
+  return special ?? { usual: { summary: 'A typical answer', value: usual } }
 }
 
 /** An example composed of the fields' examples; `whole` includes the optional fields. */

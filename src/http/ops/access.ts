@@ -1,7 +1,7 @@
 // Who may see the paths of operations. No address is trusted, and no header except the token, because behind a proxy on
 // the same machine every caller looks local. A listener that only this machine can reach is trusted.
 
-import { createHash, timingSafeEqual } from 'node:crypto'
+import { hash, timingSafeEqual } from 'node:crypto'
 import type { H3Event } from 'h3'
 import ipaddr from 'ipaddr.js'
 import { type Instant, MINUTE_MS } from '../../core/time.ts'
@@ -23,7 +23,7 @@ export const KEY_START = 'sse_'
 
 /** A program sends the token as Bearer, a browser as the password of HTTP Basic. */
 export function createAccess({ clock, token, onManyWrong }: AccessOptions) {
-  const digest = token === null ? null : sha256(token)
+  const expected = token === null ? null : sha256(token)
   const noteWrong = createWrongTokens(clock, onManyWrong)
 
   /**
@@ -31,16 +31,16 @@ export function createAccess({ clock, token, onManyWrong }: AccessOptions) {
    * proxy on this machine they share a count with the monitoring.
    */
   function admits(event: H3Event, door: Door): boolean {
-    if (digest === null) return door === 'ops'
+    if (expected === null) return door === 'ops'
     const sent = tokenIn(event.req.headers.get('authorization') ?? '')
     // A partner's client that sends its key with every call is not guessing.
     if (sent === null || sent.startsWith(KEY_START)) return false
-    if (timingSafeEqual(sha256(sent), digest)) return true
+    if (timingSafeEqual(sha256(sent), expected)) return true
     noteWrong(`${door} ${networkOf(socketOf(event)?.remoteAddress) ?? 'here'}`)
     return false
   }
 
-  return { hasToken: digest !== null, admits }
+  return { hasToken: token !== null, admits }
 }
 
 function tokenIn(authorization: string): string | null {
@@ -65,8 +65,8 @@ export const isLoopbackAddress = (host: string): boolean =>
 
 const socketOf = (event: H3Event) => event.req.runtime?.node?.req.socket
 
-/** All digests have the same length, so comparing them always takes the same time. */
-const sha256 = (text: string): Uint8Array => createHash('sha256').update(text).digest()
+/** All hashes have the same length, so comparing them always takes the same time. */
+const sha256 = (text: string): Uint8Array => hash('sha256', text, 'buffer')
 
 /** Wrong tokens in a minute from one network; behind a proxy on this machine, from all networks together. */
 export const WRONG_TOKENS_MAX = 20
@@ -94,8 +94,6 @@ function createWrongTokens(clock: () => Instant, onMany: (() => void) | undefine
     onMany?.()
   }
 }
-
-// The paths of operations, and how a call to one is answered.
 
 export const PAGE_PATHS = ['/ops', '/ops/export'] as const
 

@@ -2,7 +2,7 @@
 // callers without access are answered as if the rest did not exist.
 
 import { H3, type H3Event } from 'h3'
-import { frozenFields } from '../../core/frozen.ts'
+import { frozenJson } from '../../core/frozen.ts'
 import type { Instant } from '../../core/time.ts'
 import type { Log } from '../../log.ts'
 import type { Store } from '../../store/store.ts'
@@ -61,7 +61,7 @@ export function createOps(options: OpsOptions): Ops {
         return json(200, { status: 'up' })
       case '/readyz': {
         const { reasons, frozen } = await readinessOf(store)
-        const state = frozen && { frozen: frozenFields(frozen) }
+        const state = frozen && { frozen: frozenJson(frozen) }
         return reasons.length === 0
           ? json(200, { ready: true, ...state })
           : json(503, { ready: false, reasons, ...state })
@@ -135,8 +135,6 @@ const MISDIRECTED = refusal(
   'misdirected',
   'Without an ops token this listener answers only to localhost or a loopback address.',
 )
-
-// The listener of operations, and how a call for operations is answered on either listener.
 
 type OpsParts = { ops: Ops; log: Log; uuid: () => string }
 

@@ -1,7 +1,7 @@
 // HTML for the operator's page: a template that escapes, tables, times, and the frame of a page with its style sheet
 // and its security headers.
 
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { htmlText } from '../../core/text.ts'
 import { formatInstant, type Instant, spellInstant, spellSpan } from '../../core/time.ts'
 
@@ -37,13 +37,10 @@ export const ago = (at: Instant | null, now: Instant): Html | string =>
     ? 'never'
     : html`<time datetime="${formatInstant(at)}" title="${spellInstant(at)}">${spellSpan(now - at)} ago</time>`
 
-/** A title that begins with > has its column aligned to the right. A table that is too wide scrolls by itself. */
-export function tableOf(
-  titles: readonly string[],
-  rows: readonly (readonly Part[])[],
-  otherwise: string,
-): Html {
-  if (rows.length === 0) return html`<p class="quiet">${otherwise}</p>`
+/** Titles are separated by commas; a column whose title begins with > is aligned to the right. A wide table scrolls. */
+export function tableOf(columns: string, rows: readonly (readonly Part[])[], empty: string): Html {
+  if (rows.length === 0) return html`<p class="quiet">${empty}</p>`
+  const titles = columns.split(', ')
   const side = titles.map((title) => title.startsWith('>') && html` class="right"`)
   return html`<div class="wide"><table><thead><tr>${titles.map((title, at) => html`<th${side[at]}>${title.replace('>', '')}</th>`)}</tr></thead>
 <tbody>${rows.map((row) => html`<tr>${row.map((cell, at) => html`<td${side[at]}>${cell}</td>`)}</tr>\n`)}</tbody></table></div>`
@@ -121,7 +118,7 @@ svg path { fill: none; vector-effect: non-scaling-stroke; }
 const STYLE = html`<style>${SHEET}</style>`
 
 /** Allows only the style sheet with this hash: no script, form, picture, outside address or frame around it. */
-const POLICY = `default-src 'none'; style-src 'sha256-${createHash('sha256').update(String(SHEET)).digest('base64')}'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'`
+const POLICY = `default-src 'none'; style-src 'sha256-${hash('sha256', String(SHEET), 'base64')}'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'`
 
 export const PAGE_HEADERS = {
   'content-type': 'text/html; charset=utf-8',

@@ -192,8 +192,6 @@ function createFollower(counters: Counters) {
   return { begin, follow }
 }
 
-// The gauges that are read anew for each answer: facts from the database, and the findings from them.
-
 /** They have a registry of their own, so that none is shown if they cannot be read. */
 function createGauges() {
   const registry = new Registry()
@@ -391,7 +389,7 @@ function namedPartners(
     const before = weight.get(tenant.partnerSlug) ?? 0
     weight.set(tenant.partnerSlug, Math.max(before, severity === 'page' ? 2 : 1))
   }
-  const of = ({ tenant }: PartnerVitals) => weight.get(tenant.partnerSlug) ?? 0
+  const rank = ({ tenant }: PartnerVitals) => weight.get(tenant.partnerSlug) ?? 0
   const orders = ({ orders: { filled, failed } }: PartnerVitals) => filled + failed
-  return [...partners].sort((a, b) => of(b) - of(a) || orders(b) - orders(a)).slice(0, PARTNERS_NAMED)
+  return partners.toSorted((a, b) => rank(b) - rank(a) || orders(b) - orders(a)).slice(0, PARTNERS_NAMED)
 }

@@ -1,6 +1,6 @@
 // The two views of the operator's page and their data: the front page, and a month.
 
-import { SUMMARY_COLUMNS, type SummaryColumn, withTotal } from '../../billing/columns.ts'
+import { type ColumnOf, withTotal } from '../../billing/columns.ts'
 import type { Row } from '../../billing/csv.ts'
 import { bill, statementJson } from '../../billing/statement.ts'
 import { type Finding, findingsOf, type PartnerVitals, type Vitals } from '../../core/findings.ts'
@@ -56,15 +56,16 @@ the whole file and recomputes the ledger, which no page does.</p></section>`,
     html`<section><h2>Prices of the last ${PRICES_SHOWN_MS / DAY_MS} days, and the latest tranches</h2>
 ${drawPrices({ ...overview, to: overview.now })}
 ${tableOf(
-  ['Fired', 'Status', '>USD', 'Partner', 'Plan', 'Command'],
+  'Fired, Status, >USD, Partner, Plan, Command',
   overview.tranches.slice(0, TRANCHES_LISTED).map(trancheRow(pasted)),
   'Nothing has fired yet.',
 )}</section>`,
     html`<section><h2>Windows that end next with money left</h2>
 ${tableOf(
-  ['Ends', '>Left USD', '>Budget USD', 'Partner', 'Plan', 'Command'],
+  'Ends, >Left USD, >Budget USD, Partner, Plan, Command',
   overview.windows.map(({ end, tenant, partnerPlanId, left, budget }) => [
-    html`${spellInstant(end)} (${untilOrAgo(end, overview.now)})`,
+    // A window that is over is listed until a tick closes it.
+    html`${spellInstant(end)} (${end > overview.now ? `in ${spellSpan(end - overview.now)}` : ago(end, overview.now)})`,
     shownUsd(left),
     shownUsd(budget),
     tenant.partnerSlug,
@@ -77,10 +78,6 @@ ${tableOf(
     monthSection(overview),
   ]
 }
-
-/** A window that is over is listed until a tick closes it. */
-const untilOrAgo = (end: Instant, now: Instant): Html | string =>
-  end > now ? `in ${spellSpan(end - now)}` : ago(end, now)
 
 function findingList(findings: readonly Finding[], pasted: Pasted): Html {
   const items = findings.slice(0, FINDINGS_MAX).map(
@@ -108,17 +105,7 @@ function today({ day: { total, since } }: Overview): Html {
 function partnerSection({ partners, vitalsOf, day, now }: Overview, pasted: Pasted): Html {
   return html`<section id="partners"><h2>Partners</h2>
 ${tableOf(
-  [
-    'Partner',
-    'Status',
-    'Last poll',
-    '>Due',
-    '>Filled today',
-    '>USD today',
-    'Failed in 24 h',
-    'Command',
-    'Name',
-  ],
+  'Partner, Status, Last poll, >Due, >Filled today, >USD today, Failed in 24 h, Command, Name',
   partners
     .slice(0, PARTNERS_SHOWN)
     .map(({ partnerSlug: slug, name, held, status }) => [
@@ -147,7 +134,7 @@ function monthSection({ partners, now }: Overview): Html {
   const first = created.length === 0 ? now : created.reduce((a, b) => (b < a ? b : a))
   return html`<section><h2>Months</h2>
 ${tableOf(
-  ['As billed', 'CSV of all partners'],
+  'As billed, CSV of all partners',
   monthsSince(first, now).map((month) => [html`<a href="/ops?month=${month}">${month}</a>`, csvLinks(month)]),
   '',
 )}</section>`
@@ -156,22 +143,11 @@ ${tableOf(
 /** The figures of `billing show`, to the last place, with its row of totals. */
 export function monthParts({ period: { month, final, end }, rows }: MonthView, pasted: Pasted): Part[] {
   const state = final ? 'final' : `so far, until ${spellInstant(end)}`
-  const total = withTotal(SUMMARY_COLUMNS, rows).slice(rows.length)
+  const total = withTotal('summary', rows).slice(rows.length)
   return [
     html`<section><h2>${month}, ${state}</h2>
 ${tableOf(
-  [
-    'Partner',
-    '>Trades',
-    '>Users',
-    '>Volume USD',
-    '>Volume BTC',
-    'Tier',
-    '>Bps',
-    '>Fee USD',
-    'CSV',
-    'Command',
-  ],
+  'Partner, >Trades, >Users, >Volume USD, >Volume BTC, Tier, >Bps, >Fee USD, CSV, Command',
   [
     ...rows.slice(0, MONTH_ROWS_SHOWN).map(monthRow(pasted)),
     ...total.map((row) => [...monthCells(row), '', '']),
@@ -183,7 +159,7 @@ ${others(rows.length - MONTH_ROWS_SHOWN, pasted, ['billing', 'show', '--month', 
   ]
 }
 
-const monthCells = (row: Row<SummaryColumn>): Part[] => [
+const monthCells = (row: Row<ColumnOf<'summary'>>): Part[] => [
   row.environment === null ? html`<strong>${row.partner_slug}</strong>` : row.partner_slug,
   row.trade_count,
   row.active_users,
@@ -201,8 +177,6 @@ const monthRow =
     csvLink({ month: row.month, report: 'trades', partner: row.partner_slug }),
     command(pasted, ['billing', 'show', '--month', row.month, '--partner', row.partner_slug]),
   ]
-
-// Elements of several tables: names, commands, downloads, prices and dollars.
 
 const named = (text: string): Html => html`<span class="name">${text}</span>`
 
@@ -405,9 +379,9 @@ function createDayCounter(): (store: OpsPageStore, now: Instant) => Promise<Day>
     for (;;) {
       const { sums, last } = await store.sumTradesAfter(place, now, TRADES_PER_READ)
       for (const sum of sums) {
-        const known = day.partners.get(sum.partnerSlug) ?? nothing(sum.partnerSlug)
-        day.partners.set(sum.partnerSlug, known)
-        for (const one of [known, day.total]) {
+        const partner = day.partners.get(sum.partnerSlug) ?? nothing(sum.partnerSlug)
+        day.partners.set(sum.partnerSlug, partner)
+        for (const one of [partner, day.total]) {
           one.filled += sum.filled
           one.failed += sum.failed
           one.usd = (one.usd + sum.usd) as Usd

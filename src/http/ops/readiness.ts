@@ -99,12 +99,12 @@ export function keptFor<A extends unknown[], T>(
   clock: () => Instant,
   work: (...args: A) => Promise<T>,
 ): (...args: A) => Promise<T> {
-  let kept: { at: Instant; outcome: Promise<T> } | null = null
+  let last: { at: Instant; outcome: Promise<T> } | null = null
   return (...args) => {
     const now = clock()
     // When the clock is set back, an answer must not be kept for that much longer.
-    if (kept === null || Math.abs(now - kept.at) >= ms) kept = { at: now, outcome: work(...args) }
-    return kept.outcome
+    if (last === null || Math.abs(now - last.at) >= ms) last = { at: now, outcome: work(...args) }
+    return last.outcome
   }
 }
 
