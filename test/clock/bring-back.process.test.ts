@@ -8,7 +8,17 @@ import type { Tenant } from '../../src/core/partner.ts'
 import { DAY_MS, HOUR_MS, type Instant, plus } from '../../src/core/time.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
 import type { PlanAhead } from '../../src/store/store.ts'
-import { AUDIT, allExecutions, link, openWorld, sendPlan, T0, tick, type World } from '../store/world.ts'
+import {
+  AUDIT,
+  allExecutions,
+  each,
+  link,
+  openWorld,
+  sendPlan,
+  T0,
+  tick,
+  type World,
+} from '../store/world.ts'
 import { now, openShop } from './wrong-clock.ts'
 
 const open = (_: unknown, clock: () => Instant) => openStore(':memory:', { clock, create: true })
@@ -72,10 +82,7 @@ test('a window of a plan that has yet to begin comes back to its start_date', as
   assert.deepEqual(await ahead(world), [])
   await passUntil(world, plus(start, DAY_MS))
   const first = (await moneyOf(world)).filter((window) => window.start === start - T0)
-  assert.deepEqual(
-    first.map(({ taken }) => taken),
-    [0n, usd('60.00')],
-  )
+  assert.deepEqual(each(first, 'taken'), [0n, usd('60.00')])
   await assertSound(world)
 })
 

@@ -24,7 +24,7 @@ import { LOCK, stayInUse } from '../../src/store/postgres/server/locks.ts'
 import { openAlone } from '../../src/store/postgres/server/pool.ts'
 import { openFile } from '../../src/store/sqlite/file/connection.ts'
 import { TABLES, type Table } from '../../src/store/tables.ts'
-import { AUDIT, populate, T0 } from '../store/world.ts'
+import { AUDIT, each, populate, T0 } from '../store/world.ts'
 import { temporaryFolder } from '../support/database.ts'
 import { assertNotToldAlone, followed, ourPair, ourServer, ownDatabase } from '../support/postgres-server.ts'
 import { startServe } from '../support/process.ts'
@@ -91,7 +91,7 @@ suite('copy', { concurrency: 2 }, () => {
     assert.equal(printed.closed_months, 2)
     assert.equal(printed.sealed_at, null)
     assert.deepEqual(
-      printed.tables.map(({ name }) => name),
+      each(printed.tables, 'name'),
       TABLES.map(({ name }) => name),
     )
     for (const name of ['users', 'plans', 'windows', 'executions', 'trades', 'audit', 'ticks'])

@@ -20,6 +20,7 @@ import { lay } from '../releases/release.ts'
 import {
   AUDIT,
   allPlans,
+  each,
   filled,
   keyFor,
   poll,
@@ -473,13 +474,10 @@ for (const kind of ['file', 'server'] as const) {
     }
     const told = await place.restore()
     assert.deepEqual(told.since_copy?.unread, [])
-    assert.deepEqual(
-      told.since_copy?.stops.map(({ stop, subject }) => [stop, subject]),
-      [
-        ['partner_held', 'acme'],
-        ['plan_cancelled', partnerPlanId],
-      ],
-    )
+    assert.deepEqual(each(told.since_copy?.stops, 'stop', 'subject'), [
+      ['partner_held', 'acme'],
+      ['plan_cancelled', partnerPlanId],
+    ])
     assert.deepEqual(
       (await activeOf()).map((one) => one.partnerPlanId),
       others.map((one) => one.partnerPlanId),

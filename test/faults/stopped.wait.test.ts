@@ -2,9 +2,7 @@
 // happens twice, and a process that cannot write says so.
 
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
-import { createServer } from 'node:http'
 import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import { setTimeout as wait } from 'node:timers/promises'
@@ -12,7 +10,7 @@ import SQLite from 'better-sqlite3'
 import { pricesCsv } from '../price/histories.ts'
 import { trancheHere } from '../store/copies.ts'
 import { type Started, start, startServe } from '../support/process.ts'
-import { me, PLAN, USER, withKey } from '../support/service.ts'
+import { me, USER, withKey } from '../support/service.ts'
 
 const post = (url: string, key: string, path: string, body: object): Promise<Response> =>
   fetch(`${url}/partner/v1${path}`, {
@@ -21,20 +19,6 @@ const post = (url: string, key: string, path: string, body: object): Promise<Res
     body: JSON.stringify(body),
   })
 const userNamed = (partner_user_id: string) => ({ ...USER, partner_user_id })
-
-/** A feed that answers on command, and reports when it was called. */
-async function slowFeed(t: TestContext) {
-  const asked = Promise.withResolvers<void>()
-  const told = Promise.withResolvers<void>()
-  const server = createServer((_, response) => {
-    asked.resolve()
-    told.promise.then(() => response.end('{"price":"60000"}'))
-  }).listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  t.after(() => server.close())
-  const { port } = server.address() as { port: number }
-  return { spec: `http://127.0.0.1:${port}/#/price`, asked: asked.promise, tell: told.resolve }
-}
 
 /** Starts an import, and stops it inside a transaction. */
 async function stoppedWriter(t: TestContext, cwd: string): Promise<Started> {
@@ -91,54 +75,5 @@ suite('a process that is stopped', () => {
       users.map((user: { partner_user_id: string }) => user.partner_user_id),
       ['waiting'],
     )
-  })
-
-  test('with the lock of a pass: another tick is skipped, serve goes on, and nothing fires twice', async (t) => {
-    const { cwd, key } = await withKey(t)
-    const { url } = await startServe(t, [], { cwd })
-    assert.equal((await post(url, key, '/users', USER)).status, 200)
-    assert.equal((await post(url, key, '/plans', PLAN)).status, 200)
-    const feed = await slowFeed(t)
-    const stopped = start(t, ['tick', '--json', '--price-feed', feed.spec], { cwd })
-    await Promise.race([feed.asked, stopped.ended])
-    stopped.child.kill('SIGSTOP')
-    const tick = () => trancheHere(join(cwd, 'tranche.db'), 'tick', '--price', '60000', '--json')
-    for (let n = 0; n < 2; n++) {
-      const { code, out } = await tick()
-      assert.deepEqual([code, JSON.parse(out).skipped], [0, true])
-    }
-    assert.equal((await post(url, key, '/users', userNamed('meanwhile'))).status, 200)
-    feed.tell()
-    stopped.child.kill('SIGCONT')
-    assert.equal(await stopped.ended, 0, stopped.err())
-    const again = await tick()
-    const created = [stopped.out(), again.out].map((out) => JSON.parse(out).executions_created)
-    // Stopped for longer than a feed may take, it has no price to buy at, and leaves the purchase to the next tick.
-    const isLate = stopped.err().includes('answer within 3 s')
-    assert.deepEqual(created, isLate ? [0, 1] : [1, 0], stopped.err())
-  })
-
-  test('serve itself: what waits for it is answered when it goes on, and ticks go on meanwhile', async (t) => {
-    const { cwd, key } = await withKey(t)
-    const { url, child } = await startServe(t, [], { cwd })
-    assert.equal((await post(url, key, '/users', USER)).status, 200)
-    assert.equal((await post(url, key, '/plans', PLAN)).status, 200)
-    child.kill('SIGSTOP')
-    const waiting = Promise.all(['a', 'b', 'c'].map((name) => post(url, key, '/users', userNamed(name))))
-    const tick = await trancheHere(join(cwd, 'tranche.db'), 'tick', '--price', '60000', '--json')
-    assert.deepEqual([tick.code, JSON.parse(tick.out).executions_created], [0, 1])
-    child.kill('SIGCONT')
-    assert.deepEqual(
-      (await waiting).map(({ status }) => status),
-      [200, 200, 200],
-    )
-    const poll = async () => {
-      const answer = await fetch(`${url}/partner/v1/executions/due`, {
-        headers: { authorization: `Bearer ${key}` },
-      })
-      return ((await answer.json()) as unknown[]).length
-    }
-    assert.deepEqual([await poll(), await poll()], [1, 0])
-    assert.equal((await trancheHere(join(cwd, 'tranche.db'), 'check')).code, 0)
   })
 })

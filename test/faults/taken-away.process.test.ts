@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
-import { appendFileSync, copyFileSync, renameSync, rmSync, symlinkSync, unlinkSync } from 'node:fs'
+import { copyFileSync, renameSync, rmSync, symlinkSync, unlinkSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
 import { basename, dirname, join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
@@ -162,38 +162,6 @@ suite('serve on a machine that fails', { concurrency: 3 }, () => {
         assert.equal((await link()).status, 200, `it goes on by itself after ${doing}`)
       assert.equal(await ready(), 200, doing)
     }
-    await assertKept()
-  })
-
-  test('a full disk: the same, and it goes on once there is room', async (t) => {
-    if (!mayMount(t)) return
-    const script =
-      'mkdir disk && mount -t tmpfs -o size=1m none disk && cp -p tranche.db disk && cd disk && exec "$0" "$@"'
-    const program: Program = [...MOUNTING, script, ...PROGRAM]
-    const { cwd, served, link, assertKept } = await serving(t, { program }, ['--tick-every', '1s'])
-    assert.equal((await link()).status, 200)
-    // The disk as that process sees it.
-    const disk = `/proc/${served.child.pid}/root${cwd}/disk`
-    assert.throws(() => appendFileSync(join(disk, 'fill'), Buffer.alloc(2 ** 21)), /ENOSPC/)
-    let answer = await link()
-    for (let n = 0; n < 100 && answer.status === 200; n++) answer = await link()
-    assertPutOff(answer)
-    await served.line('"msg":"tick failed"')
-    rmSync(join(disk, 'fill'))
-    for (let n = 0; n < 5; n++) assert.equal((await link()).status, 200)
-    // The disk goes with the process: it is left here as a kill would leave it.
-    served.child.kill('SIGSTOP')
-    for (const name of ['tranche.db', 'tranche.db-wal']) copyFileSync(join(disk, name), join(cwd, name))
-    await assertKept()
-  })
-
-  test('files that may grow no further: 503, and what was answered is there', async (t) => {
-    // In blocks of 512 bytes: the log takes some commits, and then none.
-    const shell: Program = ['/bin/sh', '-c', 'ulimit -f 900; exec "$0" "$@"', ...PROGRAM]
-    const { link, assertKept } = await serving(t, { program: shell })
-    let answer = await link()
-    for (let n = 0; n < 500 && answer.status === 200; n++) answer = await link()
-    assertPutOff(answer)
     await assertKept()
   })
 

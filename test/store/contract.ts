@@ -74,14 +74,13 @@ export function storeContract(name: string, backend: URL): void {
     return store
   }
   for (const [part, contract] of Object.entries(PARTS)) {
-    suite(`${name}: ${part}`, () => {
-      for (const [promise, prove] of Object.entries(contract)) {
+    suite(`${name}: ${part}`, () =>
+      contract((promise, prove) =>
         test(promise, async (t) => {
           const world = await openWorld(t, open)
           await prove(world, { t, backend })
           if (!UNSOUND.includes(part)) assert.deepEqual(await world.store.findFaults(), [])
-        })
-      }
-    })
+        }),
+      ))
   }
 }

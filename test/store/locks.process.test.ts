@@ -3,23 +3,18 @@
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Tenant } from '../../src/core/partner.ts'
 import { linkUser } from '../../src/core/user.ts'
 import { machine } from '../../src/machine.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
 import type { Store } from '../../src/store/store.ts'
 import { temporaryFolder } from '../support/database.ts'
-import type { Started } from '../support/process.ts'
 import { measure } from '../support/within.ts'
-import { act, tranche } from './second-process.ts'
+import { act } from './second-process.ts'
 import { allExecutions, allPlans, link, populate, sendPlan, tick } from './world.ts'
 
 const HOLD_MS = 800
 const PLANS = 40
-
-/** A pass by the program itself, run to its end. */
-const passOnce = (t: TestContext, file: string) => tranche(t, file, '--json', 'tick', '--price', '60000')
 
 /** A database with so many due plans. */
 async function withPlans(t: TestContext, plans = PLANS): Promise<{ file: string; store: Store }> {
@@ -106,35 +101,6 @@ test('passes that overlap in spite of the lock fire nothing twice', async (t) =>
   await assertFiredOnce(store)
 })
 
-test('a tick killed inside its transaction leaves nothing, and the next one does its work', async (t) => {
-  const { file, store } = await withPlans(t)
-  const victim = act(t, 'hang', file)
-  await victim.prints('inside')
-  assert.equal(await store.takePass(), null)
-  victim.child.kill('SIGKILL')
-  await victim.ended
-  assert.deepEqual(await allExecutions(store), [])
-  const { code, out } = await passOnce(t, file)
-  assert.equal(code, 0)
-  assert.equal(JSON.parse(out).executions_created, PLANS)
-  await assertFiredOnce(store)
-})
-
-test('four processes poll and confirm at once: every execution once, and no lock in the way', async (t) => {
-  const { file, store } = await withPlans(t, 4 * PLANS)
-  await tick({ store, machine }, '60000')
-  const partners = ['a', 'b', 'c', 'd'].map((name) => act(t, 'partner', file, name))
-  for (const { ended, err } of partners) assert.deepEqual([await ended, err()], [0, ''])
-  const confirmed = partners.map(({ out }) => JSON.parse(out()).confirmed as number)
-  assert.equal(
-    confirmed.reduce((sum, n) => sum + n, 0),
-    4 * PLANS,
-  )
-  const all = await allExecutions(store)
-  assert.ok(all.every(({ status, deliveredCount }) => status === 'filled' && deliveredCount === 1))
-  await assertFiredOnce(store, 4 * PLANS)
-})
-
 test('a process that writes without a break leaves the lock to an operator', async (t) => {
   const { file, store } = await withPlans(t, 1)
   const acme = await store.findTenant('acme', 'test')
@@ -161,45 +127,3 @@ test('a process that writes without a break leaves the lock to an operator', asy
   const writes = await measure(before, isSoon)
   assert.ok(isSoon(writes), `${writes} writes went first`)
 })
-
-test('two processes that both write without a break take turns of a few commits', async (t) => {
-  const { file, store } = await withPlans(t, 1)
-  const acme = await store.findTenant('acme', 'test')
-  assert.ok(acme)
-  let round = 0
-  const waits = async () => {
-    const name = `round-${round++}`
-    const other = act(t, 'write', file, name)
-    await other.prints(`${name}-0`)
-    // The delay that an equally busy process causes on this machine without writing.
-    const beside = await longestWait(other, async () => {
-      for (let n = 0; n < 20; n++) {
-        blockLoop(SLOWLY_MS)
-        await nextTurn()
-      }
-    })
-    const behind = await longestWait(other, () =>
-      Promise.all(Array.from({ length: 40 }, (_, i) => linkSlowly(store, acme, `${name}-slow-${i}`))),
-    )
-    other.child.stdin.end()
-    assert.equal(await other.ended, 0)
-    return { beside, behind }
-  }
-  const isFair = ({ beside, behind }: { beside: number; behind: number }) => behind < 100 + 2 * beside
-  const seen = await measure(waits, isFair)
-  t.diagnostic(`${Math.round(seen.behind)} ms, and ${Math.round(seen.beside)} ms beside no writes`)
-  assert.ok(isFair(seen), `the other one waited ${seen.behind} ms, ${seen.beside} ms beside no writes`)
-})
-
-/** The longest silence of a process that reports each of its writes, while `work` runs. */
-async function longestWait({ out }: Started, work: () => Promise<unknown>): Promise<number> {
-  let [longest, last, seen] = [0, performance.now(), out().length]
-  const watch = setInterval(() => {
-    const now = performance.now()
-    if (out().length > seen) [seen, last] = [out().length, now]
-    else longest = Math.max(longest, now - last)
-  }, 1)
-  await work()
-  clearInterval(watch)
-  return longest
-}

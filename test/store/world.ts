@@ -27,7 +27,8 @@ export type Open = (t: Pick<TestContext, 'after'>, clock: () => Instant, place: 
 export type Backend = { open: (place: string, clock: () => Instant) => Promise<Store> }
 
 /** The promises of a store, each with its proof in a world of its own. `backend` is the module that opens its store. */
-export type Contract = Record<string, (world: World, test: { t: TestContext; backend: URL }) => Promise<void>>
+export type Contract = (test: (promise: string, prove: Proof) => void) => void
+type Proof = (world: World, test: { t: TestContext; backend: URL }) => Promise<void>
 
 export type World = {
   store: Store
@@ -221,6 +222,13 @@ export async function firstTranche(world: World, { delivered = true } = {}): Pro
   if (!execution) throw new Error('nothing fired')
   return execution
 }
+
+/** A property of each, or a list of several. */
+export const each = <T>(of: readonly T[] | undefined, ...keys: (keyof T)[]): unknown[] | undefined =>
+  of?.map((one) => {
+    const values = keys.map((key) => one[key])
+    return values.length === 1 ? values[0] : values
+  })
 
 export const problem =
   (code: string) =>

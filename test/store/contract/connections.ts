@@ -47,8 +47,8 @@ async function rival(t: TestContext, { place }: World, backend: URL, verb: Rival
   return { thread, ended, go, waitForIt: () => Atomics.wait(signals, DONE, 0, CHANCE_MS) }
 }
 
-export const connectionContract: Contract = {
-  'what was answered is there for every other connection': async (world) => {
+export const connectionContract: Contract = (test) => {
+  test('what was answered is there for every other connection', async (world) => {
     const { store, acme } = world
     const other = await world.connect()
     await link(store, acme)
@@ -59,47 +59,42 @@ export const connectionContract: Contract = {
     assert.equal((await other.findExecution(executionId))?.execution.status, 'sent')
     await report(other, acme, executionId, filled(amount))
     assert.equal((await store.findExecution(executionId))?.window.spent, amount)
-  },
+  })
 
-  'what was answered is there when the store is opened again': async (world) => {
+  test('what was answered is there when the store is opened again', async (world) => {
     const { executionId, amount } = await firstTranche(world)
     await report(world.store, world.acme, executionId, filled(amount, 'o1'))
     world.store.close()
     world.store = await world.connect()
     const found = await world.store.findExecution(executionId)
     assert.deepEqual([found?.trade?.report.partnerOrderId, found?.window.spent], ['o1', amount])
-  },
+  })
 
-  'a key that was revoked or used, and a partner that was disabled, are seen so at once, by whom it may be':
-    async (world) => {
-      const { store, acme, now } = world
-      const other = await world.connect()
-      for (const writer of [store, other]) {
-        await writer.changePartner('acme', (seen) => ({ ...seen, status: 'active' }), AUDIT)
-        const made = keyFor(acme)
-        const { keyId } = await writer.addKey(made, AUDIT)
-        const assertSeen = async (expected: object) => {
-          for (const reader of [store, other]) {
-            const seen = await reader.findKey(made.sha256)
-            const { revokedAt, lastUsedAt } = seen?.key ?? {}
-            assert.deepEqual({ revokedAt, lastUsedAt, status: seen?.partnerStatus }, expected)
-          }
+  test('a key that was revoked or used, and a partner that was disabled, are seen so at once, by whom it may be', async (world) => {
+    const { store, acme, now } = world
+    const other = await world.connect()
+    for (const writer of [store, other]) {
+      await writer.changePartner('acme', (seen) => ({ ...seen, status: 'active' }), AUDIT)
+      const made = keyFor(acme)
+      const { keyId } = await writer.addKey(made, AUDIT)
+      const assertSeen = async (expected: object) => {
+        for (const reader of [store, other]) {
+          const seen = await reader.findKey(made.sha256)
+          const { revokedAt, lastUsedAt } = seen?.key ?? {}
+          assert.deepEqual({ revokedAt, lastUsedAt, status: seen?.partnerStatus }, expected)
         }
-        await assertSeen({ revokedAt: null, lastUsedAt: null, status: 'active' })
-        await writer.markKeyUsed(acme, keyId)
-        await assertSeen({ revokedAt: null, lastUsedAt: now(), status: 'active' })
-        await writer.changeKey(
-          keyId,
-          (key) => ({ key: { ...key, revokedAt: now() }, successor: null }),
-          AUDIT,
-        )
-        await assertSeen({ revokedAt: now(), lastUsedAt: now(), status: 'active' })
-        await writer.changePartner('acme', (seen) => ({ ...seen, status: 'disabled' }), AUDIT)
-        await assertSeen({ revokedAt: now(), lastUsedAt: now(), status: 'disabled' })
       }
-    },
+      await assertSeen({ revokedAt: null, lastUsedAt: null, status: 'active' })
+      await writer.markKeyUsed(acme, keyId)
+      await assertSeen({ revokedAt: null, lastUsedAt: now(), status: 'active' })
+      await writer.changeKey(keyId, (key) => ({ key: { ...key, revokedAt: now() }, successor: null }), AUDIT)
+      await assertSeen({ revokedAt: now(), lastUsedAt: now(), status: 'active' })
+      await writer.changePartner('acme', (seen) => ({ ...seen, status: 'disabled' }), AUDIT)
+      await assertSeen({ revokedAt: now(), lastUsedAt: now(), status: 'disabled' })
+    }
+  })
 
-  'of two writers at once neither fails and neither is lost': async (world, { t, backend }) => {
+  test('of two writers at once neither fails and neither is lost', async (world, { t, backend }) => {
     const { store } = world
     const before = (await store.findPartner('acme'))?.minTranche ?? 0n
     const other = await rival(t, world, backend, 'raise')
@@ -111,9 +106,9 @@ export const connectionContract: Contract = {
     })
     assert.deepEqual(await other.ended, [0])
     assert.equal((await store.findPartner('acme'))?.minTranche, before + 2n * CENT)
-  },
+  })
 
-  'the lock of a pass keeps other processes out': async (world, { t, backend }) => {
+  test('the lock of a pass keeps other processes out', async (world, { t, backend }) => {
     const other = await rival(t, world, backend, 'lock')
     const turn = await world.store.takePass()
     assert.ok(turn)
@@ -121,13 +116,13 @@ export const connectionContract: Contract = {
     assert.deepEqual(await once(other.thread, 'message'), ['refused'])
     await other.ended
     await turn.end()
-  },
+  })
 }
 
 // A clock in doubt: the finding of one pass holds for every process, until it is settled.
 
-export const clockContract: Contract = {
-  'a dispute stands until it is settled, for every connection': async (world) => {
+export const clockContract: Contract = (test) => {
+  test('a dispute stands until it is settled, for every connection', async (world) => {
     const { store } = world
     const other = await world.connect()
     const witness = { source: 'feed', at: plus(T0, DAY_MS) }
@@ -138,9 +133,9 @@ export const clockContract: Contract = {
     assert.deepEqual(silent, dispute, 'a silent witness settles nothing')
     assert.equal(await store.decideDispute(() => null), null)
     assert.equal((await other.readClock()).standing, null)
-  },
+  })
 
-  'a pass by a disputed clock leaves nothing but the dispute, and closes no month': async (world) => {
+  test('a pass by a disputed clock leaves nothing but the dispute, and closes no month', async (world) => {
     const { store, machine } = world
     await firstTranche(world)
     world.advance(27 * DAY_MS)
@@ -151,5 +146,5 @@ export const clockContract: Contract = {
     assert.deepEqual([await store.findPlans('p1'), await store.readMarks()], before)
     const january = { month: '2026-01', start: plus(T0, -4 * DAY_MS), end: plus(T0, 27 * DAY_MS) }
     assert.equal((await store.fixPeriod(january)).final, false)
-  },
+  })
 }

@@ -10,6 +10,7 @@ import {
   allExecutions,
   audited,
   type Contract,
+  each,
   failed,
   filled,
   firstTranche,
@@ -28,10 +29,8 @@ const windowOf = async ({ store }: World, executionId: string) => {
   return window && [window.reserved, window.spent, window.released]
 }
 
-export const executionContract: Contract = {
-  'a lease lasts five minutes to the millisecond; then the same execution is delivered again': async (
-    world,
-  ) => {
+export const executionContract: Contract = (test) => {
+  test('a lease lasts five minutes to the millisecond; then the same execution is delivered again', async (world) => {
     const { store, acme, now } = world
     assert.equal(LEASE_MS, 300_000)
     const first = await firstTranche(world)
@@ -41,9 +40,9 @@ export const executionContract: Contract = {
     world.advance(1)
     const [again] = await poll(store, acme)
     assert.deepEqual(again, { ...first, deliveredCount: 2, leaseExpiresAt: plus(now(), LEASE_MS) })
-  },
+  })
 
-  'two polls at once never get the same execution, and say what remains': async (world) => {
+  test('two polls at once never get the same execution, and say what remains', async (world) => {
     const { store, acme } = world
     await link(store, acme)
     for (let i = 0; i < 7; i++) await sendPlan(store, acme, { partnerPlanId: `p${i}` })
@@ -71,9 +70,9 @@ export const executionContract: Contract = {
     const ids = polls.flatMap(({ executions }) => executions.map(({ executionId }) => executionId))
     assert.deepEqual([...ids].sort(), ids, 'oldest first, in creation order')
     assert.equal(new Set(ids).size, 7)
-  },
+  })
 
-  'a part fill gives the rest back to the window, and the engine may spend it': async (world) => {
+  test('a part fill gives the rest back to the window, and the engine may spend it', async (world) => {
     const { store, acme } = world
     const { executionId } = await firstTranche(world)
     await report(store, acme, executionId, filled(usd('3.33333333'), 'o1', 'partial'))
@@ -82,9 +81,9 @@ export const executionContract: Contract = {
     await tick(world, '60000')
     const [last] = await poll(store, acme)
     assert.equal(last?.amount, usd('56.66'))
-  },
+  })
 
-  'a refund after its window has rolled stays in the old window': async (world) => {
+  test('a refund after its window has rolled stays in the old window', async (world) => {
     const { store, acme } = world
     const { executionId } = await firstTranche(world)
     world.advance(DAY_MS)
@@ -93,11 +92,9 @@ export const executionContract: Contract = {
     assert.deepEqual(await windowOf(world, executionId), [0n, 0n, usd('60')])
     const [current] = await store.findPlans('p1')
     assert.deepEqual([current?.window?.reserved, current?.schedule?.fireable], [usd('10'), usd('50')])
-  },
+  })
 
-  'a report on a cancelled execution is kept, once, and counts when an operator accepts it': async (
-    world,
-  ) => {
+  test('a report on a cancelled execution is kept, once, and counts when an operator accepts it', async (world) => {
     const { store, acme } = world
     const { executionId } = await firstTranche(world)
     await sendPlan(store, acme, { status: 'cancelled' })
@@ -118,9 +115,9 @@ export const executionContract: Contract = {
     assert.equal((await store.listLateFills({ after: null, limit: 10 }))[0]?.acceptedAt, world.now())
     await assert.rejects(accept(world, executionId), problem('late_fill_conflict'))
     assert.equal((await report(store, acme, executionId, said)).kind, 'replayed')
-  },
+  })
 
-  'late reports that cannot be taken are refused and change nothing': async (world) => {
+  test('late reports that cannot be taken are refused and change nothing', async (world) => {
     const { store, acme } = world
     const { executionId } = await firstTranche(world)
     await assert.rejects(accept(world, executionId), problem('late_fill_not_found'))
@@ -135,9 +132,9 @@ export const executionContract: Contract = {
     assert.ok(made.kind === 'recorded')
     assert.equal(made.trade.report.partnerOrderId, 'o2')
     await assert.rejects(accept(world, executionId, second?.reportId), problem('late_fill_conflict'))
-  },
+  })
 
-  'a late fill never spends what its window has given to other tranches since': async (world) => {
+  test('a late fill never spends what its window has given to other tranches since', async (world) => {
     const { store, acme } = world
     const { executionId, amount } = await firstTranche(world)
     await setUser(store, acme, 'u1', 'disabled')
@@ -154,9 +151,9 @@ export const executionContract: Contract = {
       ['filled', amount],
       ['filled', usd('60') as Usd],
     ])
-  },
+  })
 
-  'stuck executions are those delivered often and never confirmed': async (world) => {
+  test('stuck executions are those delivered often and never confirmed', async (world) => {
     const { store, acme } = world
     await firstTranche(world)
     const stuck = () =>
@@ -170,7 +167,7 @@ export const executionContract: Contract = {
       await poll(store, acme)
     }
     assert.equal((await stuck()).length, 1)
-  },
+  })
 }
 
 // The contents and the order of a poll, and how an operator ends an execution that nobody confirms.
@@ -189,10 +186,8 @@ async function tranches(world: World, n: number): Promise<string[]> {
   return idsOf(await allExecutions(store))
 }
 
-export const deliveryContract: Contract = {
-  'a poll is handed leases that are over before what was never delivered, and leaves the rest': async (
-    world,
-  ) => {
+export const deliveryContract: Contract = (test) => {
+  test('a poll is handed leases that are over before what was never delivered, and leaves the rest', async (world) => {
     const { store, acme } = world
     const ids = await tranches(world, 6)
     assert.deepEqual(idsOf(await poll(store, acme, 2)), ids.slice(0, 2))
@@ -201,15 +196,12 @@ export const deliveryContract: Contract = {
     world.advance(LEASE_MS)
     const page = await store.deliverDue(acme, 4, deliver)
     assert.deepEqual([idsOf(page.executions), page.remaining], [ids.slice(0, 4), 2])
-    assert.deepEqual(
-      page.executions.map(({ deliveredCount }) => deliveredCount),
-      [2, 2, 2, 1],
-    )
+    assert.deepEqual(each(page.executions, 'deliveredCount'), [2, 2, 2, 1])
     const rest = await store.deliverDue(acme, 4, deliver)
     assert.deepEqual([idsOf(rest.executions), rest.remaining], [ids.slice(4), 0])
-  },
+  })
 
-  'leases that are over come in the order in which they ended, then by id': async (world) => {
+  test('leases that are over come in the order in which they ended, then by id', async (world) => {
     const { store, acme } = world
     const [first = '', second = '', third = '', fourth = ''] = await tranches(world, 4)
     await poll(store, acme, 1)
@@ -223,9 +215,9 @@ export const deliveryContract: Contract = {
     world.advance(LEASE_MS)
     assert.deepEqual(idsOf(await poll(store, acme, 3)), [first, third, second])
     assert.deepEqual(idsOf(await poll(store, acme)), [fourth])
-  },
+  })
 
-  'what a poll leaves is counted through all that begins and ends an execution': async (world) => {
+  test('what a poll leaves is counted through all that begins and ends an execution', async (world) => {
     const { store, acme } = world
     const ids = await tranches(world, 7)
     const left = async () => (await store.deliverDue(acme, 0, deliver)).remaining
@@ -240,9 +232,9 @@ export const deliveryContract: Contract = {
     assert.equal(await left(), 4)
     await setUser(store, acme, 'u1', 'disabled')
     assert.equal(await left(), 0)
-  },
+  })
 
-  'a lease taken under a clock that was ahead does not hold when it was set back': async (world) => {
+  test('a lease taken under a clock that was ahead does not hold when it was set back', async (world) => {
     const { store, acme } = world
     await firstTranche(world, { delivered: false })
     world.advance(20 * HOUR_MS)
@@ -253,27 +245,22 @@ export const deliveryContract: Contract = {
     assert.deepEqual(idsOf(await poll(store, acme)), [first?.executionId])
     world.advance(-DAY_MS)
     assert.equal((await poll(store, acme))[0]?.deliveredCount, 3)
-  },
+  })
 
-  'what has an outcome is not handed out again': async (world) => {
+  test('what has an outcome is not handed out again', async (world) => {
     const { store, acme } = world
     const { executionId } = await firstTranche(world)
     await report(store, acme, executionId, failed())
     world.advance(LEASE_MS)
     assert.deepEqual(await store.deliverDue(acme, 9, deliver), { executions: [], remaining: 0 })
-  },
+  })
 
-  'a plan that is changed leaves in its window what is out, and one that is cancelled takes it back': async (
-    world,
-  ) => {
+  test('a plan that is changed leaves in its window what is out, and one that is cancelled takes it back', async (world) => {
     const { store, acme } = world
     await firstTranche(world)
     world.advance(8 * HOUR_MS)
     await tick(world, '60000')
-    assert.deepEqual(
-      (await allExecutions(store)).map(({ status }) => status),
-      ['sent', 'pending'],
-    )
+    assert.deepEqual(each(await allExecutions(store), 'status'), ['sent', 'pending'])
     const windows = async () =>
       (await store.findPlans('p1')).flatMap((plan) =>
         plan.windows.map((one) => [one.budget, one.reserved, one.released, one.closed?.reason]),
@@ -294,9 +281,9 @@ export const deliveryContract: Contract = {
       [usd('70'), 0n, usd('70'), 'cancelled'],
     ])
     assert.equal((await store.findPlans('p1'))[0]?.schedule, null)
-  },
+  })
 
-  'an execution that an operator ends gives its reservation back, once': async (world) => {
+  test('an execution that an operator ends gives its reservation back, once', async (world) => {
     const { store, acme, now } = world
     const { executionId } = await firstTranche(world)
     const before = await audited(world)
@@ -315,5 +302,5 @@ export const deliveryContract: Contract = {
     assert.equal((await store.findPlans('p1'))[0]?.schedule?.fireable, usd('60'))
     assert.equal(await audited(world), before + 1)
     assert.deepEqual(await poll(store, acme), [])
-  },
+  })
 }

@@ -7,7 +7,7 @@ import { periodOf } from '../../../src/core/month.ts'
 import { DAY_MS, type Instant, plus } from '../../../src/core/time.ts'
 import type { Store } from '../../../src/store/store.ts'
 import { damage } from '../damage.ts'
-import { AUDIT, type Contract, problem, T0, tick, type World } from '../world.ts'
+import { AUDIT, type Contract, each, problem, T0, tick, type World } from '../world.ts'
 
 const SERIES: Series = { prefix: 'R-', first: 7, digits: 3 }
 const OTHER: Series = { prefix: 'X-', first: 1, digits: 1 }
@@ -45,8 +45,8 @@ const credit = (store: Store, number: string, amount: string, reason = 'too much
 
 const numbersOf = (issued: readonly Issued[]): string[] => issued.map(({ number }) => number)
 
-export const invoiceContract: Contract = {
-  'numbers follow each other within a series, and an invoice keeps the one it got': async (world) => {
+export const invoiceContract: Contract = (test) => {
+  test('numbers follow each other within a series, and an invoice keeps the one it got', async (world) => {
     const { store, now, advance } = await spring(world)
     const first = await issue(store, 'acme', '2026-01')
     assert.deepEqual(first, {
@@ -104,11 +104,9 @@ export const invoiceContract: Contract = {
     assert.deepEqual(await within('bolt', issuedAt, now() + 1), ['R-008', 'R-020', 'R-21'])
     assert.deepEqual(await within(null, issuedAt + 1, now()), [])
     assert.deepEqual(await store.findFaults(), [])
-  },
+  })
 
-  'dates follow the numbers of a series, and a credit note its invoice, where the clock goes back': async (
-    world,
-  ) => {
+  test('dates follow the numbers of a series, and a credit note its invoice, where the clock goes back', async (world) => {
     const { store, now, advance } = await spring(world)
     advance(20 * DAY_MS)
     const first = await issue(store, 'acme', '2026-01')
@@ -125,23 +123,18 @@ export const invoiceContract: Contract = {
       ),
     ]
     assert.deepEqual(
-      [first.issued, ...later].map(({ number, issuedAt }) => [number, issuedAt]),
+      each([first.issued, ...later], 'number', 'issuedAt'),
       ['R-007', 'R-008', 'R-009', 'X-1'].map((number) => [number, dated]),
     )
     // Another series has an order of its own, and the audit log has the time of issue.
     advance(DAY_MS)
     assert.equal((await issue(store, 'acme', '2026-02', { ...OTHER, prefix: 'Y-' })).issued.issuedAt, now())
-    assert.deepEqual(
-      (await store.listAudit(ALL)).slice(-2).map(({ at }) => at),
-      [plus(now(), -DAY_MS), now()],
-    )
+    assert.deepEqual(each((await store.listAudit(ALL)).slice(-2), 'at'), [plus(now(), -DAY_MS), now()])
     advance(30 * DAY_MS)
     assert.equal((await credit(store, 'R-008', '1.00')).issuedAt, now())
-  },
+  })
 
-  'no number is given while a month can change, nor for nobody, nor where its entry cannot be kept': async (
-    world,
-  ) => {
+  test('no number is given while a month can change, nor for nobody, nor where its entry cannot be kept', async (world) => {
     const { store } = await spring(world)
     await assert.rejects(issue(store, 'acme', '2026-04'), problem('invoice_conflict'))
     await assert.rejects(issue(store, 'nobody', '2026-01'), problem('partner_not_found'))
@@ -151,9 +144,9 @@ export const invoiceContract: Contract = {
     await assert.rejects(store.issueInvoice(of, SERIES, () => unkept))
     assert.deepEqual(await store.listInvoices(EVER, ALL), [])
     assert.equal((await issue(store, 'acme', '2026-01')).issued.number, 'R-007', 'what failed left no gap')
-  },
+  })
 
-  'credit notes have numbers of the same kind, and give back no more than an invoice has': async (world) => {
+  test('credit notes have numbers of the same kind, and give back no more than an invoice has', async (world) => {
     const { store } = await spring(world)
     const { issued } = await issue(store, 'acme', '2026-01')
     const first = await credit(store, issued.number, '33.33')
@@ -172,35 +165,34 @@ export const invoiceContract: Contract = {
     await assert.rejects(credit(store, issued.number, '0.01'), problem('invoice_conflict'))
     assert.deepEqual(await store.findInvoice('R-007'), issued)
     assert.deepEqual(await store.findInvoiceOf('acme', '2026-01'), issued)
-  },
+  })
 
-  'a credit that is asked for again is refused, and one with another amount, reason or invoice is not':
-    async (world) => {
-      const { store } = await spring(world)
-      for (const slug of ['acme', 'bolt']) await issue(store, slug, '2026-01')
-      const first = await credit(store, 'R-007', '1.00')
-      const refusal = (of: Issued, amount: string) => ({
-        code: 'invoice_conflict',
-        message: `${of.number} has already credited ${amount} for the same reason: give another reason to credit it again.`,
-      })
-      await assert.rejects(credit(store, 'R-007', '1.00'), refusal(first, '1.00'))
-      for (const [number, amount, reason] of [
-        ['R-007', '1.01', 'too much'],
-        ['R-007', '1.00', 'too much, again'],
-        ['R-008', '1.00', 'too much'],
-      ] as const)
-        assert.equal((await credit(store, number, amount, reason)).net, usd(amount))
-      // A full credit note is named in the refusal of another one, rather than that nothing is left.
-      const all = await credit(store, 'R-008', '99.00')
-      await assert.rejects(credit(store, 'R-008', '99.00'), refusal(all, '99.00'))
-      const answers = await Promise.allSettled(
-        [store, await world.connect(), store].map((one) => credit(one, 'R-007', '2.00')),
-      )
-      assert.equal(answers.filter(({ status }) => status === 'fulfilled').length, 1)
-      assert.deepEqual(await store.findFaults(), [])
-    },
+  test('a credit that is asked for again is refused, and one with another amount, reason or invoice is not', async (world) => {
+    const { store } = await spring(world)
+    for (const slug of ['acme', 'bolt']) await issue(store, slug, '2026-01')
+    const first = await credit(store, 'R-007', '1.00')
+    const refusal = (of: Issued, amount: string) => ({
+      code: 'invoice_conflict',
+      message: `${of.number} has already credited ${amount} for the same reason: give another reason to credit it again.`,
+    })
+    await assert.rejects(credit(store, 'R-007', '1.00'), refusal(first, '1.00'))
+    for (const [number, amount, reason] of [
+      ['R-007', '1.01', 'too much'],
+      ['R-007', '1.00', 'too much, again'],
+      ['R-008', '1.00', 'too much'],
+    ] as const)
+      assert.equal((await credit(store, number, amount, reason)).net, usd(amount))
+    // A full credit note is named in the refusal of another one, rather than that nothing is left.
+    const all = await credit(store, 'R-008', '99.00')
+    await assert.rejects(credit(store, 'R-008', '99.00'), refusal(all, '99.00'))
+    const answers = await Promise.allSettled(
+      [store, await world.connect(), store].map((one) => credit(one, 'R-007', '2.00')),
+    )
+    assert.equal(answers.filter(({ status }) => status === 'fulfilled').length, 1)
+    assert.deepEqual(await store.findFaults(), [])
+  })
 
-  'who asks at once gets no number twice and leaves none out, on every connection': async (empty) => {
+  test('who asks at once gets no number twice and leaves none out, on every connection', async (empty) => {
     const world = await spring(empty)
     const other = await world.connect()
     const asked = ['2026-01', '2026-02', '2026-03'].flatMap((month) =>
@@ -215,11 +207,9 @@ export const invoiceContract: Contract = {
       [world.store, other, world.store, other].map((store) => credit(store, issued?.number ?? '', '60.00')),
     )
     assert.equal(credits.filter(({ status }) => status === 'fulfilled').length, 1)
-  },
+  })
 
-  'what had been issued before a restore is kept as it was, and its number goes to nothing else': async (
-    world,
-  ) => {
+  test('what had been issued before a restore is kept as it was, and its number goes to nothing else', async (world) => {
     const { store, now } = await spring(world)
     await issue(store, 'acme', '2026-01')
     const amounts = { net: usd('80.00'), tax: usd('0.00'), details: '{"kept":1}' }
@@ -250,9 +240,9 @@ export const invoiceContract: Contract = {
     assert.deepEqual([issued.number, issued.issuedAt, isNew], ['R-012', now(), true])
     assert.deepEqual(await issue(store, 'bolt', '2026-02'), { issued: kept, isNew: false })
     assert.deepEqual(await store.findFaults(), [])
-  },
+  })
 
-  'an invoice that was issued and is not there is found': async (world) => {
+  test('an invoice that was issued and is not there is found', async (world) => {
     const { store, place } = await spring(world)
     for (const month of ['2026-01', '2026-02'])
       await store.issueInvoice(
@@ -267,17 +257,16 @@ export const invoiceContract: Contract = {
       )
     assert.deepEqual(await store.findFaults(), [])
     await damage(place, `delete from invoices where number = 'R-008'`)
-    assert.deepEqual(
-      (await store.findFaults()).map(({ kind, subject, message }) => [kind, subject, message]),
-      [['invoice_gone', 'invoice R-008', 'was issued to acme, and is not there']],
-    )
-  },
+    assert.deepEqual(each(await store.findFaults(), 'kind', 'subject', 'message'), [
+      ['invoice_gone', 'invoice R-008', 'was issued to acme, and is not there'],
+    ])
+  })
 
-  'no number is given while the database is frozen': async (world) => {
+  test('no number is given while the database is frozen', async (world) => {
     const { store } = await spring(world)
     await issue(store, 'acme', '2026-01')
     await store.freeze({ by: 'ops', reason: 'restored' }, AUDIT)
     await assert.rejects(issue(store, 'bolt', '2026-01'), problem('database_frozen'))
     await assert.rejects(credit(store, 'R-007', '1.00'), problem('database_frozen'))
-  },
+  })
 }

@@ -13,6 +13,7 @@ import {
   adjustTo,
   audited,
   type Contract,
+  each,
   failed,
   filled,
   firstTranche,
@@ -51,8 +52,8 @@ async function withLateFills(world: World): Promise<{ executionId: string; repor
   return { executionId, reportIds }
 }
 
-export const lateFillContract: Contract = {
-  'accepting a late fill decides those that say the same of its order, and no others': async (world) => {
+export const lateFillContract: Contract = (test) => {
+  test('accepting a late fill decides those that say the same of its order, and no others', async (world) => {
     const { executionId, reportIds } = await withLateFills(world)
     const { store, acme } = world
     const [first = 0] = reportIds
@@ -85,18 +86,15 @@ export const lateFillContract: Contract = {
       null,
       `says the same as report ${first}, which was accepted`,
     ])
-  },
+  })
 
-  'a dismissal decides the report that is named, or all of the execution': async (world) => {
+  test('a dismissal decides the report that is named, or all of the execution', async (world) => {
     const { store } = world
     const { executionId, reportIds } = await withLateFills(world)
     const dismiss = (reportId: number | null) =>
       store.dismissLateFills({ executionId, reportId }, () => AUDIT)
     const before = await audited(world)
-    assert.deepEqual(
-      (await dismiss(reportIds[1] ?? 0)).map(({ reportId }) => reportId),
-      [reportIds[1]],
-    )
+    assert.deepEqual(each(await dismiss(reportIds[1] ?? 0), 'reportId'), [reportIds[1]])
     assert.deepEqual(
       (await lateFills(world)).map(([, decided]) => decided),
       [false, true, false],
@@ -108,11 +106,9 @@ export const lateFillContract: Contract = {
       await lateFills(world),
       ['9', '8', '7'].map((amount) => [usd(amount), true, false]),
     )
-  },
+  })
 
-  'a report on a pending execution is kept, settled when the same one is recorded, and by no other': async (
-    world,
-  ) => {
+  test('a report on a pending execution is kept, settled when the same one is recorded, and by no other', async (world) => {
     const { store, acme } = world
     const { executionId } = await firstTranche(world, { delivered: false })
     const said = filled(usd('9'), 'o1')
@@ -137,11 +133,9 @@ export const lateFillContract: Contract = {
     await assert.rejects(accept(world, executionId, 1), problem('late_fill_conflict'))
     const reasons = (await store.findExecution(executionId))?.lateFills.map((one) => one.decisionReason)
     assert.deepEqual(reasons, ['the same report was recorded', null, null])
-  },
+  })
 
-  'an execution whose report is accepted while it is pending is filled, and never handed out': async (
-    world,
-  ) => {
+  test('an execution whose report is accepted while it is pending is filled, and never handed out', async (world) => {
     const { store, acme } = world
     const { executionId, amount } = await firstTranche(world, { delivered: false })
     await assert.rejects(accept(world, executionId), problem('late_fill_not_found'))
@@ -155,20 +149,18 @@ export const lateFillContract: Contract = {
     assert.deepEqual(await poll(store, acme), [])
     const found = await store.findExecution(executionId)
     assert.deepEqual([found?.execution.status, found?.execution.deliveredCount], ['filled', 0])
-  },
+  })
 
-  'a report on an execution that was cancelled before it was delivered is kept, and can be accepted': async (
-    world,
-  ) => {
+  test('a report on an execution that was cancelled before it was delivered is kept, and can be accepted', async (world) => {
     const { store, acme } = world
     const { executionId } = await firstTranche(world, { delivered: false })
     await sendPlan(store, acme, { status: 'cancelled' })
     assert.equal((await report(store, acme, executionId, filled(usd('10')))).kind, 'refused')
     assert.equal((await accept(world, executionId)).kind, 'recorded')
     assert.equal((await store.findExecution(executionId))?.execution.status, 'filled')
-  },
+  })
 
-  'an operator says why a late fill was accepted or dismissed, and it is on record': async (world) => {
+  test('an operator says why a late fill was accepted or dismissed, and it is on record', async (world) => {
     const { store, acme } = world
     const { executionId } = await firstTranche(world, { delivered: false })
     for (const order of ['o1', 'o2', 'o3']) await report(store, acme, executionId, filled(usd('1'), order))
@@ -177,13 +169,14 @@ export const lateFillContract: Contract = {
     await store.dismissLateFills(own(2, 'not bought'), () => AUDIT)
     await store.acceptLateFill(own(1, 'bought after all'), acceptLate, () => AUDIT)
     await accept(world, executionId, 3)
-    assert.deepEqual(
-      (await store.findExecution(executionId))?.lateFills.map(({ decisionReason }) => decisionReason),
-      ['bought after all', 'not bought', null],
-    )
-  },
+    assert.deepEqual(each((await store.findExecution(executionId))?.lateFills, 'decisionReason'), [
+      'bought after all',
+      'not bought',
+      null,
+    ])
+  })
 
-  'of one execution only so many reports are kept, and the others are counted': async (world) => {
+  test('of one execution only so many reports are kept, and the others are counted', async (world) => {
     const { store, acme } = world
     const { executionId } = await firstTranche(world)
     await setUser(store, acme, 'u1', 'disabled')
@@ -194,9 +187,9 @@ export const lateFillContract: Contract = {
     assert.deepEqual([kept.length, kept[0]?.unkept], [LATE_FILLS_MAX, 3])
     await store.dismissLateFills({ executionId, reportId: null }, () => AUDIT)
     assert.equal((await store.listLateFills(PAGE))[0]?.unkept, 0)
-  },
+  })
 
-  'a report of more than the ledger holds is counted, and can be dismissed': async (world) => {
+  test('a report of more than the ledger holds is counted, and can be dismissed', async (world) => {
     const { store, acme } = world
     const { executionId } = await firstTranche(world)
     const huge = filled(usd('92233720369'), 'o1')
@@ -210,9 +203,9 @@ export const lateFillContract: Contract = {
       store.dismissLateFills({ executionId, reportId: null }, () => AUDIT),
       problem('late_fill_not_found'),
     )
-  },
+  })
 
-  'an adjustment moves its window, is beside the trade, and decides its late fills': async (world) => {
+  test('an adjustment moves its window, is beside the trade, and decides its late fills', async (world) => {
     const { store, acme } = world
     const { executionId, amount } = await firstTranche(world)
     await assert.rejects(adjustTo(world, executionId, '5'), problem('adjustment_conflict'))
@@ -232,13 +225,10 @@ export const lateFillContract: Contract = {
     assert.deepEqual(await spent(), [usd('10'), usd('1'), [usd('-6'), usd('7')]])
     const found = await store.findExecution(executionId)
     assert.deepEqual(found?.trade?.report, filled(amount, 'o1'))
-    assert.deepEqual(
-      found?.adjustments.map(({ adjustmentId }) => adjustmentId),
-      [1, 2],
-    )
-  },
+    assert.deepEqual(each(found?.adjustments, 'adjustmentId'), [1, 2])
+  })
 
-  'nothing is recorded before the latest trade or adjustment, of whatever tenant': async (world) => {
+  test('nothing is recorded before the latest trade or adjustment, of whatever tenant', async (world) => {
     const { store, acme, acmeLive, bolt } = world
     const tenants = [acme, acmeLive, bolt]
     for (const tenant of tenants) {
@@ -262,7 +252,7 @@ export const lateFillContract: Contract = {
     assert.equal(await recordedAt(third), world.now() + MINUTE_MS)
     await adjustTo(world, third, '9')
     assert.equal((await store.findExecution(third))?.adjustments[0]?.recordedAt, world.now() + MINUTE_MS)
-  },
+  })
 }
 
 // The adjustments of a month, each with the trade that it corrects, and the details of accepted late fills.
@@ -302,8 +292,8 @@ async function linesOf({ store }: World, limit: number): Promise<AdjustmentLine[
   }
 }
 
-export const adjustmentContract: Contract = {
-  'they are the adjustments of the trade lines, in the same order, in pages of any size': async (world) => {
+export const adjustmentContract: Contract = (test) => {
+  test('they are the adjustments of the trade lines, in the same order, in pages of any size', async (world) => {
     const { store } = world
     await adjusted(world)
     const all = await store.readTradeLines(JANUARY, EVERYBODY, { after: null, limit: 1_000 })
@@ -318,15 +308,15 @@ export const adjustmentContract: Contract = {
         wanted,
       )
     }
-  },
+  })
 
-  'each has the trade as it was confirmed': async (world) => {
+  test('each has the trade as it was confirmed', async (world) => {
     await adjusted(world)
     for (const { executionId, original } of await linesOf(world, 1_000))
       assert.deepEqual(original, (await world.store.findExecution(executionId))?.trade)
-  },
+  })
 
-  'they are those of whom is asked for, and of the month': async (world) => {
+  test('they are those of whom is asked for, and of the month', async (world) => {
     const { store, bolt } = world
     await adjusted(world)
     const page = { after: null, limit: 100 }
@@ -339,11 +329,9 @@ export const adjustmentContract: Contract = {
     const last = theirs.at(-1)?.recordedAt ?? JANUARY.end
     const before = await store.readAdjustmentLines({ ...JANUARY, end: last }, ofBolt, page)
     assert.equal(before.length, 3)
-  },
+  })
 
-  'a late fill is recorded in full: when it was received, and beside a trade its fee, price and time': async (
-    world,
-  ) => {
+  test('a late fill is recorded in full: when it was received, and beside a trade its fee, price and time', async (world) => {
     const { store, acme } = world
     const { executionId } = await firstTranche(world)
     await setUser(store, acme, 'u1', 'disabled')
@@ -374,9 +362,9 @@ export const adjustmentContract: Contract = {
     const [other] = await poll(store, acme)
     const taken = await report(store, acme, other?.executionId ?? '', more)
     assert.ok(taken.kind === 'refused' && problem('order_id_taken')(taken.problem))
-  },
+  })
 
-  'the check finds an adjustment that says something else than its report': async ({ another }) => {
+  test('the check finds an adjustment that says something else than its report', async ({ another }) => {
     for (const wrong of [
       { partnerFee: usd('0.08') },
       { partnerFee: null },
@@ -401,10 +389,7 @@ export const adjustmentContract: Contract = {
         },
         () => AUDIT,
       )
-      assert.deepEqual(
-        (await store.findFaults()).map(({ kind }) => kind),
-        ['adjustment_report'],
-      )
+      assert.deepEqual(each(await store.findFaults(), 'kind'), ['adjustment_report'])
     }
-  },
+  })
 }

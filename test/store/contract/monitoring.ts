@@ -20,6 +20,7 @@ import {
   AUDIT,
   accept,
   type Contract,
+  each,
   failed,
   filled,
   firstTranche,
@@ -80,17 +81,15 @@ async function liveOut(world: World, plans: number): Promise<string[]> {
   return (await poll(store, acmeLive)).map(({ executionId }) => executionId)
 }
 
-export const monitoringContract: Contract = {
-  'the check names the rule that a wrong confirmation broke': async (world) => {
+export const monitoringContract: Contract = (test) => {
+  test('the check names the rule that a wrong confirmation broke', async (world) => {
     for (const [kind, wrong] of WRONG_CONFIRMATIONS) {
       assert.deepEqual(await afterConfirming(await world.another(), wrong), [kind])
     }
     assert.deepEqual(await afterConfirming(world, (made) => made), [])
-  },
+  })
 
-  'the check finds open executions of a plan that is cancelled and of a user who is disabled': async (
-    ended,
-  ) => {
+  test('the check finds open executions of a plan that is cancelled and of a user who is disabled', async (ended) => {
     await firstTranche(ended)
     await ended.store.changePlan(ended.acme, PLAN, (seen, now) => ({
       ...writePlan(seen, { ...PLAN, status: 'cancelled' }, now),
@@ -104,9 +103,9 @@ export const monitoringContract: Contract = {
       stopsPlans: false,
     }))
     assert.deepEqual(kindsOf(await left.store.findFaults()), ['execution_open', 'plan_user'])
-  },
+  })
 
-  'the check finds a plan without the window it must have, and an adjustment below nothing': async (plan) => {
+  test('the check finds a plan without the window it must have, and an adjustment below nothing', async (plan) => {
     await link(plan.store, plan.acme)
     await sendPlan(plan.store, plan.acme)
     await plan.store.changePlan(plan.acme, PLAN, (seen, now) => ({
@@ -145,9 +144,9 @@ export const monitoringContract: Contract = {
     await assert.rejects(below('-11'), 'a window never spends less than nothing')
     await below('-10')
     assert.deepEqual(kindsOf(await world.store.findFaults()), ['adjustment_amount'])
-  },
+  })
 
-  'warnings name keys that end, executions nobody confirms and fills nobody decided on': async (world) => {
+  test('warnings name keys that end, executions nobody confirms and fills nobody decided on', async (world) => {
     const { store, acme, acmeLive } = world
     for (const tenant of [acme, acmeLive]) {
       await link(store, tenant)
@@ -176,11 +175,9 @@ export const monitoringContract: Contract = {
     assert.deepEqual(ofTest, [], 'a test environment sets off no alarm')
     await neglect(acmeLive)
     assert.deepEqual(await warned(), named)
-  },
+  })
 
-  'a fill from before its execution is named for thirty days, while it is one: recorded, or kept': async (
-    world,
-  ) => {
+  test('a fill from before its execution is named for thirty days, while it is one: recorded, or kept', async (world) => {
     const { store, acmeLive: tenant } = world
     const [early = '', timely = '', late = '', failing = ''] = await liveOut(world, 4)
     world.advance(MINUTE_MS)
@@ -211,51 +208,50 @@ export const monitoringContract: Contract = {
     assert.deepEqual(await named(), subjects.slice(1))
     world.advance(1)
     assert.deepEqual(await named(), [])
-  },
+  })
 
-  'a fill at an odd price is named, by the price its tranche saw or else the stored one, and as it was adjusted':
-    async (world) => {
-      const { store, acmeLive: tenant } = world
-      const [saw = '', alike = ''] = await liveOut(world, 2)
-      await sendPlan(store, tenant, { partnerPlanId: 'clock' })
-      world.advance(12 * HOUR_MS)
-      await tick(world)
-      const blind = (await poll(store, tenant)).find(({ firing }) => firing.price === null)?.executionId ?? ''
-      const at = (executionPrice: string, coins: string): Report => ({
-        ...filled(amount('10')),
-        executionPrice: price(executionPrice),
-        btcAmount: btc(coins),
-      })
-      const named = async () =>
-        (await store.findWarnings())
-          .filter(({ kind }) => kind === 'trade_price')
-          .map(({ subject, message }) => [subject, message])
-      await report(store, tenant, alike, at('60000', '0.00016666'))
-      for (const id of [saw, blind]) await report(store, tenant, id, at('0.00064', '15625'))
-      const words =
-        'is confirmed as 10.00 USD for 15625.00000000 BTC at 0.00064, while the market was at 60000.00'
-      assert.deepEqual(
-        await named(),
-        [saw, blind].map((id) => [`trade ${id}`, `${words}: ask the partner what unit its figures have`]),
+  test('a fill at an odd price is named, by the price its tranche saw or else the stored one, and as it was adjusted', async (world) => {
+    const { store, acmeLive: tenant } = world
+    const [saw = '', alike = ''] = await liveOut(world, 2)
+    await sendPlan(store, tenant, { partnerPlanId: 'clock' })
+    world.advance(12 * HOUR_MS)
+    await tick(world)
+    const blind = (await poll(store, tenant)).find(({ firing }) => firing.price === null)?.executionId ?? ''
+    const at = (executionPrice: string, coins: string): Report => ({
+      ...filled(amount('10')),
+      executionPrice: price(executionPrice),
+      btcAmount: btc(coins),
+    })
+    const named = async () =>
+      (await store.findWarnings())
+        .filter(({ kind }) => kind === 'trade_price')
+        .map(({ subject, message }) => [subject, message])
+    await report(store, tenant, alike, at('60000', '0.00016666'))
+    for (const id of [saw, blind]) await report(store, tenant, id, at('0.00064', '15625'))
+    const words =
+      'is confirmed as 10.00 USD for 15625.00000000 BTC at 0.00064, while the market was at 60000.00'
+    assert.deepEqual(
+      await named(),
+      [saw, blind].map((id) => [`trade ${id}`, `${words}: ask the partner what unit its figures have`]),
+    )
+    const to = (id: string, coins: string) =>
+      store.adjustTrade(
+        id,
+        (seen, now) => adjust(seen, { usd: amount('10'), btc: btc(coins), reason: 'satoshis' }, now),
+        () => AUDIT,
       )
-      const to = (id: string, coins: string) =>
-        store.adjustTrade(
-          id,
-          (seen, now) => adjust(seen, { usd: amount('10'), btc: btc(coins), reason: 'satoshis' }, now),
-          () => AUDIT,
-        )
-      for (const id of [saw, blind]) await to(id, '0.00016666')
-      assert.deepEqual(await named(), [])
-      await to(alike, '1000')
-      const [[subject, message = ''] = []] = await named()
-      assert.equal(subject, `trade ${alike}`)
-      assert.match(
-        message,
-        /^is adjusted to 10\.00 USD for 1000\.0{8} BTC at 60000\.00, which contradict each other/,
-      )
-    },
+    for (const id of [saw, blind]) await to(id, '0.00016666')
+    assert.deepEqual(await named(), [])
+    await to(alike, '1000')
+    const [[subject, message = ''] = []] = await named()
+    assert.equal(subject, `trade ${alike}`)
+    assert.match(
+      message,
+      /^is adjusted to 10\.00 USD for 1000\.0{8} BTC at 60000\.00, which contradict each other/,
+    )
+  })
 
-  'the backlog is what is open and what a poll would be handed': async (world) => {
+  test('the backlog is what is open and what a poll would be handed', async (world) => {
     const { store, acme, bolt, now } = world
     for (const tenant of [acme, bolt]) {
       await link(store, tenant)
@@ -283,9 +279,9 @@ export const monitoringContract: Contract = {
     // A disabled partner cannot poll.
     await store.changePartner('bolt', (partner, at) => setPartnerStatus(partner, 'disabled', at), AUDIT)
     assert.deepEqual(await backlog(), [1, 0, null])
-  },
+  })
 
-  'counts go on from where they were read last': async (world) => {
+  test('counts go on from where they were read last', async (world) => {
     const { store, acme, acmeLive } = world
     assert.deepEqual(await store.readMarks(), { executionId: null, passId: 0 })
     await firstTranche(world)
@@ -300,17 +296,14 @@ export const monitoringContract: Contract = {
     const { created, last } = await store.countExecutionsAfter(marks.executionId)
     assert.deepEqual([created, last], [{ test: 0, live: 1 }, (await store.readMarks()).executionId])
     const passes = await store.listPassesAfter(marks.passId)
-    assert.deepEqual(
-      passes.map(({ at, finishedAt }) => [at, finishedAt]),
-      [[world.now(), world.now()]],
-    )
+    assert.deepEqual(each(passes, 'at', 'finishedAt'), [[world.now(), world.now()]])
     assert.deepEqual((await store.takeStock(world.now())).plans, {
       test: { active: 1, paused: 1, cancelled: 1 },
       live: { active: 1, paused: 0, cancelled: 0 },
     })
-  },
+  })
 
-  'a probe writes and leaves nothing, and no gap in the numbers of passes': async (world) => {
+  test('a probe writes and leaves nothing, and no gap in the numbers of passes', async (world) => {
     const { store } = world
     await firstTranche(world)
     const { passId } = await store.readMarks()
@@ -325,11 +318,9 @@ export const monitoringContract: Contract = {
     await Promise.all([store.probeWrite(), store.probeWrite()])
     assert.deepEqual(await seen(), before)
     assert.equal((await tick(world)).passId, passId + 1)
-  },
+  })
 
-  'what happened lately is the latest there is: passes oldest first, executions newest first': async (
-    world,
-  ) => {
+  test('what happened lately is the latest there is: passes oldest first, executions newest first', async (world) => {
     const { store, acme } = world
     await link(store, acme)
     for (const id of ['p1', 'p2', 'p3']) {
@@ -350,20 +341,17 @@ export const monitoringContract: Contract = {
         [2, 2, 1, 1],
       ],
     )
-    assert.deepEqual(
-      executions.map(({ partnerPlanId, tenant, status }) => [partnerPlanId, tenant, status]),
-      [
-        ['p3', 'acme test', 'pending'],
-        ['p2', 'acme test', 'pending'],
-      ],
-    )
-  },
+    assert.deepEqual(each(executions, 'partnerPlanId', 'tenant', 'status'), [
+      ['p3', 'acme test', 'pending'],
+      ['p2', 'acme test', 'pending'],
+    ])
+  })
 }
 
 // The vitals, and the part of them that every process can read: prices, feeds, polls, orders.
 
-export const vitalsContract: Contract = {
-  'vitals: the newest price, the feed that was asked last and since when it is down': async (world) => {
+export const vitalsContract: Contract = (test) => {
+  test('vitals: the newest price, the feed that was asked last and since when it is down', async (world) => {
     const { store, now } = world
     const vitals = async () => store.readVitals(now(), await store.takeStock(now()))
     const pass = async (failure: string | null) => {
@@ -386,11 +374,9 @@ export const vitalsContract: Contract = {
     assert.deepEqual([newest?.at, newest?.source], [now(), 'test'])
     for (let passes = 1; passes < FEED_PASSES_SEEN; passes++) await tick(world)
     assert.equal((await vitals()).feed, null, 'no pass asks it any more')
-  },
+  })
 
-  'vitals: when a partner was heard of last, what waits for it, and what came of its orders': async (
-    world,
-  ) => {
+  test('vitals: when a partner was heard of last, what waits for it, and what came of its orders', async (world) => {
     const { store, acmeLive, now } = world
     const acme = async () => {
       const { partners } = await store.readVitals(now(), await store.takeStock(now()))
@@ -449,9 +435,9 @@ export const vitalsContract: Contract = {
     await report(store, acmeLive, executionId, filled(usd('92233720369'), 'o5'))
     const lateFills = { kept: 0, oldestAt: null, unkept: 1, firstUnkept: executionId }
     assert.deepEqual((await acme())?.lateFills, lateFills)
-  },
+  })
 
-  'a poll leaves its mark once a minute': async (world) => {
+  test('a poll leaves its mark once a minute', async (world) => {
     const { store, acmeLive, now } = world
     const polledAt = async () => {
       const { partners } = await store.readVitals(now(), await store.takeStock(now()))
@@ -470,9 +456,9 @@ export const vitalsContract: Contract = {
     assert.equal(await polledAt(), T0)
     await pollAfter(1)
     await isMarked(plus(T0, MINUTE_MS))
-  },
+  })
 
-  'a store that is closed leaves the marks of the last polls': async (world) => {
+  test('a store that is closed leaves the marks of the last polls', async (world) => {
     const { acmeLive, now } = world
     const store = await world.connect()
     const boltLive = await store.findTenant('bolt', 'live')
@@ -488,7 +474,7 @@ export const vitalsContract: Contract = {
       ['acme', T0 + 2_000],
       ['bolt', T0 + 2_000],
     ])
-  },
+  })
 }
 
 // Results of the jobs beside the scheduler: the newest of each on each host, for every process.
@@ -498,8 +484,8 @@ const resultsOf = async ({ store }: World) => {
   return (await store.readVitals(now, await store.takeStock(now))).results
 }
 
-export const resultsContract: Contract = {
-  'the newest result of a job replaces the one before, and keeps when it last went well': async (world) => {
+export const resultsContract: Contract = (test) => {
+  test('the newest result of a job replaces the one before, and keeps when it last went well', async (world) => {
     const { store } = world
     assert.deepEqual(await resultsOf(world), [])
     const check = {
@@ -519,9 +505,9 @@ export const resultsContract: Contract = {
     // A message that is too long to store is cut between two characters.
     await store.noteResult({ ...failed, message: '\u{1f4b0}'.repeat(1_000) })
     assert.equal((await resultsOf(world))[0]?.message, '\u{1f4b0}'.repeat(300))
-  },
+  })
 
-  'a backup that failed keeps the newest good one, and on which host it is': async (world) => {
+  test('a backup that failed keeps the newest good one, and on which host it is', async (world) => {
     const { store } = world
     const backup = {
       job: 'backup',
@@ -540,9 +526,9 @@ export const resultsContract: Contract = {
     const next = { folder: '/c', newest: { file: '/c/2.db', host: null } }
     await store.noteResult({ ...backup, ok: true, backups: next })
     assert.deepEqual(await seen(), next)
-  },
+  })
 
-  'each host has a result of its own, and a machine forgets its certificates': async (world) => {
+  test('each host has a result of its own, and a machine forgets its certificates', async (world) => {
     const { store } = world
     const certificate = {
       job: 'certificate',
@@ -564,5 +550,5 @@ export const resultsContract: Contract = {
     await store.forgetCertificates('a')
     await store.forgetCertificates('nobody')
     assert.deepEqual(await names(), ['certificate a.b:1', 'certificate b:1', 'check a:1'])
-  },
+  })
 }

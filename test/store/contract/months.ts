@@ -14,6 +14,7 @@ import {
   adjustTo,
   allExecutions,
   type Contract,
+  each,
   failed,
   filled,
   keyFor,
@@ -54,8 +55,8 @@ async function linesOf({ store }: World, limit: number): Promise<TradeLine[]> {
 const JANUARY_WHOLE = whole(JANUARY)
 const LINES_MAX = 100
 
-export const monthContract: Contract = {
-  'a month has its first millisecond and not that of the next': async (world) => {
+export const monthContract: Contract = (test) => {
+  test('a month has its first millisecond and not that of the next', async (world) => {
     const { store, acme } = world
     const instants = [plus(JANUARY.end, -1), JANUARY.end, plus(FEBRUARY.end, -1), FEBRUARY.end]
     for (const [i, at] of instants.entries()) {
@@ -77,19 +78,19 @@ export const monthContract: Contract = {
       assert.deepEqual([activity.executionsFilled, activity.volume], [fills.length, volume])
       assert.deepEqual([activity.activeUsers, activity.activePlans], [fills.length, fills.length])
       assert.deepEqual(
-        users.map(({ partnerUserId }) => partnerUserId),
+        each(users, 'partnerUserId'),
         fills.map((i) => `u${i}`),
       )
       const lines = await store.readTradeLines(whole(period), EVERYBODY, { after: null, limit: 10 })
       assert.deepEqual(
-        lines.map(({ recordedAt }) => recordedAt),
+        each(lines, 'recordedAt'),
         fills.map((i) => instants[i]),
       )
       assert.equal(await store.countTradeLines(whole(period), EVERYBODY), fills.length)
     }
-  },
+  })
 
-  'a month counts every outcome, of its own tenant': async (world) => {
+  test('a month counts every outcome, of its own tenant', async (world) => {
     const { store, acme, acmeLive, bolt } = world
     const ids = await delivered(world, acme, 6)
     const calledOff: Report = { ...(failed() as NoFill), status: 'cancelled' }
@@ -114,18 +115,15 @@ export const monthContract: Contract = {
       btc: btc('0.0002'),
       partnerFees: 0n,
     })
-    assert.deepEqual(
-      users.map(({ partnerUserId, trades, volume }) => [partnerUserId, trades, volume]),
-      [
-        ['u1', 1, usd('10')],
-        ['u2', 1, usd('4')],
-      ],
-    )
+    assert.deepEqual(each(users, 'partnerUserId', 'trades', 'volume'), [
+      ['u1', 1, usd('10')],
+      ['u2', 1, usd('4')],
+    ])
     const outside = await store.readActivity(acme, whole(FEBRUARY))
     assert.deepEqual([outside.users, outside.activity.executionsCancelled], [[], 0])
-  },
+  })
 
-  'an adjustment counts in the month it was made in, and makes nobody active': async (world) => {
+  test('an adjustment counts in the month it was made in, and makes nobody active', async (world) => {
     const { store, acme } = world
     const [id = '', other = ''] = await delivered(world, acme, 2)
     for (const one of [id, other]) await report(store, acme, one, filled(usd('10')))
@@ -134,13 +132,10 @@ export const monthContract: Contract = {
     assert.equal((await store.readActivity(acme, JANUARY_WHOLE)).activity.volume, usd('20'))
     const { activity, users } = await store.readActivity(acme, whole(FEBRUARY))
     assert.deepEqual([activity.volume, activity.activeUsers, activity.executionsFilled], [usd('-3'), 0, 0])
-    assert.deepEqual(
-      users.map(({ partnerUserId, trades, volume }) => [partnerUserId, trades, volume]),
-      [['u1', 0, usd('-3')]],
-    )
-  },
+    assert.deepEqual(each(users, 'partnerUserId', 'trades', 'volume'), [['u1', 0, usd('-3')]])
+  })
 
-  'pages of trade lines neither repeat nor skip, whatever shares a millisecond': async (world) => {
+  test('pages of trade lines neither repeat nor skip, whatever shares a millisecond', async (world) => {
     const { store, acme, bolt } = world
     for (const tenant of [acme, bolt]) {
       const ids = await delivered(world, tenant, 4)
@@ -171,9 +166,9 @@ export const monthContract: Contract = {
       mine,
       all.filter(({ tenant }) => tenant.tenantId === bolt.tenantId),
     )
-  },
+  })
 
-  'a month that was reported as final gains nothing, whatever the clock does': async (world) => {
+  test('a month that was reported as final gains nothing, whatever the clock does', async (world) => {
     const { store, acme } = world
     const [first = '', second = ''] = await delivered(world, acme, 2)
     await report(store, acme, first, filled(usd('10')))
@@ -189,9 +184,9 @@ export const monthContract: Contract = {
     assert.deepEqual(await store.fixPeriod(JANUARY), JANUARY_WHOLE, 'final for good')
     const february = await store.readActivity(acme, whole(FEBRUARY))
     assert.deepEqual([february.activity.executionsFilled, february.activity.volume], [1, usd('9')])
-  },
+  })
 
-  'the clock alone makes no month final': async (world) => {
+  test('the clock alone makes no month final', async (world) => {
     const { store } = world
     world.setClock(plus(JANUARY.end, -1))
     await tick(world, '60000')
@@ -200,9 +195,9 @@ export const monthContract: Contract = {
     assert.equal((await store.fixPeriod(FEBRUARY)).end, JANUARY.end)
     await tick(world, '60000')
     assert.equal((await store.fixPeriod(JANUARY)).final, true)
-  },
+  })
 
-  'what a report of the present month covers gains nothing either': async (world) => {
+  test('what a report of the present month covers gains nothing either', async (world) => {
     const { store, acme } = world
     const [first = '', second = ''] = await delivered(world, acme, 2)
     await report(store, acme, first, filled(usd('10')))
@@ -211,9 +206,9 @@ export const monthContract: Contract = {
     await report(store, acme, second, filled(usd('10')))
     assert.equal((await store.readActivity(acme, period)).activity.executionsFilled, 1)
     assert.equal(await store.countTradeLines(period, EVERYBODY), 1)
-  },
+  })
 
-  'a sandbox closes its months for itself alone': async (world) => {
+  test('a sandbox closes its months for itself alone', async (world) => {
     const { store, machine, acme, acmeLive } = world
     const [mine = ''] = await delivered(world, acme, 1)
     const [live = ''] = await delivered(world, acmeLive, 1)
@@ -229,9 +224,9 @@ export const monthContract: Contract = {
     assert.equal(await recordedAt(live), world.now(), 'live business is where it was')
     assert.equal(await recordedAt(mine), plus(JANUARY.end, HOUR_MS))
     assert.equal((await allExecutions(store)).length > 2, true)
-  },
+  })
 
-  'a partner is part of the months since it was there': async ({ store, setClock }) => {
+  test('a partner is part of the months since it was there', async ({ store, setClock }) => {
     setClock(JANUARY.end)
     await store.addPartner({ partnerSlug: 'late', name: 'late' }, AUDIT)
     const named = async (filter: TenantFilter, before: Instant | null) =>
@@ -240,9 +235,9 @@ export const monthContract: Contract = {
     assert.deepEqual(await named(EVERYBODY, JANUARY.end), first)
     assert.deepEqual(await named(EVERYBODY, plus(JANUARY.end, 1)), [...first, 'late live', 'late test'])
     assert.deepEqual(await named({ slug: 'late', environment: 'live' }, null), ['late live'])
-  },
+  })
 
-  'a key is judged by no time before what was reported, wherever the clock is': async (world) => {
+  test('a key is judged by no time before what was reported, wherever the clock is', async (world) => {
     const { store, acme, now } = world
     const key = keyFor(acme, { lifetimeMs: JANUARY.end - now() })
     await store.addKey(key, AUDIT)
@@ -252,7 +247,7 @@ export const monthContract: Contract = {
     world.setClock(plus(JANUARY.start, HOUR_MS))
     const seen = await store.findKey(key.sha256)
     assert.deepEqual([seen?.now, seen && isUsable(seen.key, seen.now)], [JANUARY.end, false])
-  },
+  })
 }
 
 // Months that are final because a later one is: they are not closed separately, and nothing is added to them.
@@ -268,8 +263,8 @@ async function deliveredOne(world: World): Promise<string> {
   return (await poll(store, acmeLive))[0]?.executionId ?? ''
 }
 
-export const earlierMonthContract: Contract = {
-  'a month before one that was reported as final is final as well': async (world) => {
+export const earlierMonthContract: Contract = (test) => {
+  test('a month before one that was reported as final is final as well', async (world) => {
     const { store, acmeLive } = world
     const id = await deliveredOne(world)
     world.setClock(plus(FEBRUARY.end, MINUTE_MS))
@@ -282,9 +277,9 @@ export const earlierMonthContract: Contract = {
     }
     await report(store, acmeLive, id, filled(usd('10')))
     assert.equal((await store.findExecution(id))?.trade?.recordedAt, FEBRUARY.end)
-  },
+  })
 
-  'months before the first partner are closed together, and none after them': async (world) => {
+  test('months before the first partner are closed together, and none after them', async (world) => {
     const { store, acmeLive } = world
     const id = await deliveredOne(world)
     world.setClock(plus(JANUARY.end, MINUTE_MS))
@@ -298,5 +293,5 @@ export const earlierMonthContract: Contract = {
     assert.equal((await store.fixTenantPeriod(acmeLive, JANUARY)).final, false)
     await report(store, acmeLive, id, filled(usd('10')))
     assert.equal((await store.findExecution(id))?.trade?.recordedAt, back)
-  },
+  })
 }

@@ -9,6 +9,7 @@ import {
   allExecutions,
   allPlans,
   type Contract,
+  each,
   failed,
   filled,
   firstTranche,
@@ -25,8 +26,8 @@ import {
 /** The two strangers that every method must keep out: the partner's other environment, and another partner. */
 const strangers = ({ acmeLive, bolt }: World) => [acmeLive, bolt]
 
-export const tenancyContract: Contract = {
-  'changeUser sees and changes the user of its own tenant only': async (world) => {
+export const tenancyContract: Contract = (test) => {
+  test('changeUser sees and changes the user of its own tenant only', async (world) => {
     const { store, acme } = world
     await link(store, acme, 'u1', 'v1')
     for (const stranger of strangers(world)) {
@@ -40,13 +41,10 @@ export const tenancyContract: Contract = {
       assert.equal((await link(store, stranger, 'u1', 'v3')).user.status, 'disabled')
     }
     const users = await store.listUsers(acme, { after: null, limit: 10 })
-    assert.deepEqual(
-      users.map(({ status, consentVersion }) => [status, consentVersion]),
-      [['linked', 'v1']],
-    )
-  },
+    assert.deepEqual(each(users, 'status', 'consentVersion'), [['linked', 'v1']])
+  })
 
-  'findUser finds the user of its own tenant only, with its own consents and plans': async (world) => {
+  test('findUser finds the user of its own tenant only, with its own consents and plans', async (world) => {
     const { store, acme } = world
     await link(store, acme, 'u1', 'v1')
     for (const stranger of strangers(world)) assert.equal(await store.findUser(stranger, 'u1'), null)
@@ -56,14 +54,11 @@ export const tenancyContract: Contract = {
     }
     await link(store, acme, 'u2', 'v9')
     const found = await store.findUser(acme, 'u1')
-    assert.deepEqual(
-      found?.consents.map(({ version }) => version),
-      ['v1'],
-    )
+    assert.deepEqual(each(found?.consents, 'version'), ['v1'])
     assert.deepEqual(found?.plans, [])
-  },
+  })
 
-  'a tenant reads its own users, each with its own consents': async (world) => {
+  test('a tenant reads its own users, each with its own consents', async (world) => {
     const { store, acme } = world
     await link(store, acme, 'u1', 'v1')
     for (const stranger of strangers(world)) {
@@ -75,14 +70,11 @@ export const tenancyContract: Contract = {
       const [only, ...others] = await store.readUsers(tenant, { after: null, limit: 10 })
       const one = await store.readUser(tenant, 'u1')
       assert.deepEqual([only?.consentVersion, others], [`v${at + 1}`, []])
-      assert.deepEqual(
-        one?.consents.map(({ version }) => version),
-        [`v${at + 1}`],
-      )
+      assert.deepEqual(each(one?.consents, 'version'), [`v${at + 1}`])
     }
-  },
+  })
 
-  'changePlan finds neither the user nor the plan of a stranger': async (world) => {
+  test('changePlan finds neither the user nor the plan of a stranger', async (world) => {
     const { store, acme } = world
     await link(store, acme)
     await sendPlan(store, acme)
@@ -100,9 +92,9 @@ export const tenancyContract: Contract = {
         ...strangers(world).map(({ tenantId }) => [tenantId, usd('999'), 'cancelled']),
       ],
     )
-  },
+  })
 
-  'disabling a user stops the plans and executions of that user alone': async (world) => {
+  test('disabling a user stops the plans and executions of that user alone', async (world) => {
     const { store, acme } = world
     for (const tenant of [acme, ...strangers(world)]) {
       for (const user of ['u1', 'u2']) {
@@ -118,19 +110,16 @@ export const tenancyContract: Contract = {
     for (const plan of await allPlans(store)) assert.equal(plan.status, mine(plan) ? 'paused' : 'active')
     for (const one of await allExecutions(store))
       assert.equal(one.status, mine(one) ? 'cancelled' : 'pending')
-  },
+  })
 
-  'deliverDue hands a tenant its own executions only': async (world) => {
+  test('deliverDue hands a tenant its own executions only', async (world) => {
     const { store, acme } = world
     await firstTranche(world, { delivered: false })
     for (const stranger of strangers(world)) assert.deepEqual(await poll(store, stranger), [])
-    assert.deepEqual(
-      (await poll(store, acme)).map(({ deliveredCount }) => deliveredCount),
-      [1],
-    )
-  },
+    assert.deepEqual(each(await poll(store, acme), 'deliveredCount'), [1])
+  })
 
-  'confirmExecution shows a stranger nothing, and changes nothing for it': async (world) => {
+  test('confirmExecution shows a stranger nothing, and changes nothing for it', async (world) => {
     const { store, acme } = world
     const { executionId, amount } = await firstTranche(world)
     for (const stranger of strangers(world)) {
@@ -155,9 +144,9 @@ export const tenancyContract: Contract = {
         problem('execution_not_found'),
       )
     }
-  },
+  })
 
-  'an order id is taken within its tenant only': async (world) => {
+  test('an order id is taken within its tenant only', async (world) => {
     const { store, acme } = world
     const tenants = [acme, ...strangers(world)]
     for (const tenant of tenants) {
@@ -181,9 +170,9 @@ export const tenancyContract: Contract = {
     await assert.rejects(report(store, acme, second?.executionId ?? '', failed('o1')), isTaken)
     const refused = await report(store, acme, second?.executionId ?? '', filled(usd('10'), 'o1'))
     assert.ok(refused.kind === 'refused' && isTaken(refused.problem))
-  },
+  })
 
-  'webhooks, keys and listings belong to one tenant': async (world) => {
+  test('webhooks, keys and listings belong to one tenant', async (world) => {
     const { store, acme } = world
     await store.changeWebhook(acme, (seen, now) => register(seen, 'https://a.example/', 's', now))
     await link(store, acme)
@@ -200,9 +189,9 @@ export const tenancyContract: Contract = {
     assert.equal((await store.findWebhook(acme))?.url, 'https://a.example/')
     assert.equal(await store.deleteWebhook(acme), true)
     assert.equal(await store.deleteWebhook(acme), false)
-  },
+  })
 
-  'a tenant reads its own plans, executions and trades': async (world) => {
+  test('a tenant reads its own plans, executions and trades', async (world) => {
     const { store, acme } = world
     const tenants = [acme, ...strangers(world)]
     for (const [at, tenant] of tenants.entries()) {
@@ -230,9 +219,9 @@ export const tenancyContract: Contract = {
       assert.deepEqual([plan?.amount, plans[0]?.amount], [usd(`${60 + at}`), usd(`${60 + at}`)])
     }
     assert.equal(seen.size, 4, 'nobody sees what another sees')
-  },
+  })
 
-  'the listings of operators filter by partner and environment': async (world) => {
+  test('the listings of operators filter by partner and environment', async (world) => {
     const { store } = world
     const tenants = [world.acme, world.acmeLive, world.bolt]
     for (const tenant of tenants) {
@@ -259,5 +248,5 @@ export const tenancyContract: Contract = {
       )
     }
     assert.equal((await store.findPlans('p1')).length, 3)
-  },
+  })
 }

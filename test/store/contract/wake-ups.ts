@@ -14,6 +14,7 @@ import {
   allPlans,
   announced,
   type Contract,
+  each,
   link,
   sendPlan,
   UNDELIVERED,
@@ -36,8 +37,8 @@ async function passInPages({ store, machine }: World): Promise<number> {
   return pass.passId
 }
 
-export const wakeUpContract: Contract = {
-  'a pass leaves one wake-up for each tenant with a webhook, which is claimed once': async (world) => {
+export const wakeUpContract: Contract = (test) => {
+  test('a pass leaves one wake-up for each tenant with a webhook, which is claimed once', async (world) => {
     const { store, acme, acmeLive, bolt } = world
     for (const tenant of [acme, acmeLive, bolt]) {
       await link(store, tenant)
@@ -58,9 +59,9 @@ export const wakeUpContract: Contract = {
     )
     assert.deepEqual(await store.claimWakeUps(passId), [])
     assert.deepEqual(await (await world.connect()).claimWakeUps(passId), [])
-  },
+  })
 
-  'of two who claim the wake-ups of a pass each is handed out to one': async (world) => {
+  test('of two who claim the wake-ups of a pass each is handed out to one', async (world) => {
     const { store, machine } = world
     const other = await world.connect()
     const tenants = [world.acme, world.acmeLive, world.bolt]
@@ -78,13 +79,11 @@ export const wakeUpContract: Contract = {
       )
       world.advance(DAY_MS)
     }
-  },
+  })
 
-  'a page that is undone leaves no wake-up, and one without news none either': async ({
-    store,
-    acme,
-    machine,
-  }) => {
+  test('a page that is undone leaves no wake-up, and one without news none either', async (world) => {
+    const { store, acme, machine } = world
+
     await link(store, acme)
     for (const id of ['p1', 'p2']) await sendPlan(store, acme, { partnerPlanId: id })
     await webhook(store, acme)
@@ -100,9 +99,9 @@ export const wakeUpContract: Contract = {
     await store.changeDuePlans(pass.passId, [], known)
     assert.deepEqual(await store.claimWakeUps(pass.passId), [])
     assert.deepEqual(await allExecutions(store), [])
-  },
+  })
 
-  'a webhook that is paused or gone is not woken': async (world) => {
+  test('a webhook that is paused or gone is not woken', async (world) => {
     const { store, acme, bolt } = world
     for (const tenant of [acme, bolt]) {
       await link(store, tenant)
@@ -116,17 +115,12 @@ export const wakeUpContract: Contract = {
     })
     await store.deleteWebhook(bolt)
     assert.deepEqual(await store.claimWakeUps(passId), [])
-    assert.deepEqual(
-      (await store.countWebhooks()).map(({ status, count }) => [status, count]),
-      [['paused', 1]],
-    )
-  },
+    assert.deepEqual(each(await store.countWebhooks(), 'status', 'count'), [['paused', 1]])
+  })
 
-  'the outcome of an attempt is entered, unless the webhook was replaced meanwhile': async ({
-    store,
-    acme,
-    bolt,
-  }) => {
+  test('the outcome of an attempt is entered, unless the webhook was replaced meanwhile', async (world) => {
+    const { store, acme, bolt } = world
+
     const first = await webhook(store, acme, 'first')
     const enter = () =>
       store.noteAttempt(announced(acme, first), UNDELIVERED, (seen, now) =>
@@ -135,10 +129,7 @@ export const wakeUpContract: Contract = {
     assert.equal((await enter())?.consecutiveFailures, 1)
     assert.deepEqual(await store.findWebhook(acme), await store.findWebhook(acme))
     assert.equal((await store.findWebhook(acme))?.lastStatusCode, 500)
-    assert.deepEqual(
-      (await store.countWebhooks()).map(({ last, count }) => [last, count]),
-      [['failed', 1]],
-    )
+    assert.deepEqual(each(await store.countWebhooks(), 'last', 'count'), [['failed', 1]])
     const second = await webhook(store, acme, 'second')
     assert.deepEqual(await enter(), second)
     assert.equal((await store.findWebhook(acme))?.consecutiveFailures, 0)
@@ -147,11 +138,9 @@ export const wakeUpContract: Contract = {
     assert.equal(await store.findWebhook(bolt), null)
     // Deliveries to an earlier registration remain listed.
     assert.equal((await store.listDeliveries(acme)).length, 3)
-  },
+  })
 
-  'what was sent is listed newest first, whoever sent it, and the newest are kept of each tenant': async (
-    world,
-  ) => {
+  test('what was sent is listed newest first, whoever sent it, and the newest are kept of each tenant', async (world) => {
     const { store, acme, acmeLive, bolt } = world
     const hosts = [store, await world.connect()]
     const hook = await webhook(store, acme)
@@ -167,10 +156,7 @@ export const wakeUpContract: Contract = {
     }
     const sent = await store.listDeliveries(acme)
     const counts = Array.from({ length: DELIVERIES_KEPT }, (_, i) => DELIVERIES_KEPT + 3 - i)
-    assert.deepEqual(
-      sent.map(({ count }) => count),
-      counts,
-    )
+    assert.deepEqual(each(sent, 'count'), counts)
     assert.deepEqual(sent[0], {
       ...TAKEN,
       count: DELIVERIES_KEPT + 3,
@@ -183,10 +169,9 @@ export const wakeUpContract: Contract = {
     // Deliveries too old to be listed are deleted.
     await damage(world.place, 'delete from webhook_deliveries where number > 50')
     assert.equal((await store.listDeliveries(acme)).length, 50 - 3)
-    assert.deepEqual(await store.findFaults(), [])
-  },
+  })
 
-  'a test is recorded, and changes nothing of the webhook': async (world) => {
+  test('a test is recorded, and changes nothing of the webhook', async (world) => {
     const { store, acme, acmeLive, now } = world
     assert.deepEqual(await store.readyToTest(acme), { webhook: null, tests: [], now: now() })
     const hook = await webhook(store, acme)
@@ -206,9 +191,9 @@ export const wakeUpContract: Contract = {
     await store.noteTest(acme, test, TAKEN)
     assert.deepEqual(await store.readyToTest(acme), { webhook: hook, tests: [now(), first], now: now() })
     assert.deepEqual((await store.readyToTest(acmeLive)).tests, [])
-  },
+  })
 
-  'a reset of a sandbox takes what was sent, of its own tenant': async ({ store, acme, acmeLive }) => {
+  test('a reset of a sandbox takes what was sent, of its own tenant', async ({ store, acme, acmeLive }) => {
     for (const tenant of [acme, acmeLive])
       await store.noteTest(tenant, announced(tenant, await webhook(store, tenant), 0), TAKEN)
     await store.resetSandbox(acme, AUDIT)
@@ -218,5 +203,5 @@ export const wakeUpContract: Contract = {
     const late = announced(acme, (await store.findWebhook(acme)) ?? assert.fail('gone'), 0)
     await store.noteTest(acme, late, TAKEN)
     assert.equal((await store.listDeliveries(acme)).length, 1)
-  },
+  })
 }
