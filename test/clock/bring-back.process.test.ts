@@ -12,6 +12,7 @@ import {
   AUDIT,
   allExecutions,
   each,
+  enrol,
   link,
   openWorld,
   sendPlan,
@@ -36,8 +37,7 @@ async function bringBack(world: World): Promise<PlanAhead[]> {
 
 async function openPlan(t: Parameters<typeof openWorld>[0]): Promise<World> {
   const world = await openWorld(t, open)
-  await link(world.store, world.acmeLive)
-  await sendPlan(world.store, world.acmeLive)
+  await enrol(world.store, world.acmeLive)
   return world
 }
 

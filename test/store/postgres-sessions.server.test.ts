@@ -31,6 +31,7 @@ import { hasTool } from '../support/tools.ts'
 import {
   AUDIT,
   allPlans,
+  enrol,
   filled,
   firstTranche,
   keyFor,
@@ -222,8 +223,7 @@ async function opened(t: TestContext) {
 
 test('the plans that are due may take ten minutes to list, however long other statements may take', async (t) => {
   const { store, pool, acme } = await opened(t)
-  await link(store, acme)
-  await sendPlan(store, acme, { partnerPlanId: 'p1' })
+  await enrol(store, acme, { partnerPlanId: 'p1' })
   const [plan] = await allPlans(store)
   await pool.query(`create function look() returns boolean language plpgsql as $$ begin
     if current_setting('statement_timeout') <> '10min' then

@@ -117,6 +117,12 @@ export function sendPlan(
   return store.changePlan(tenant, plan, (seen, now) => writePlan(seen, plan, now))
 }
 
+/** Links the user of a plan, and sends the plan. */
+export async function enrol(store: Store, tenant: Tenant, request: Partial<PlanRequest> = {}): Promise<void> {
+  await link(store, tenant)
+  await sendPlan(store, tenant, request)
+}
+
 export async function tick(
   { store, machine }: Pick<World, 'store' | 'machine'>,
   usdPrice?: string | Price,
@@ -215,8 +221,7 @@ export function keyFor(tenant: Tenant, { lifetimeMs = null as number | null, sha
 /** A world with a linked user and a daily plan of 60.00, whose first tranche has fired, and is delivered on request. */
 export async function firstTranche(world: World, { delivered = true } = {}): Promise<Execution> {
   const { store, acme } = world
-  await link(store, acme)
-  await sendPlan(store, acme)
+  await enrol(store, acme)
   await tick(world, '60000')
   const [execution] = delivered ? await poll(store, acme) : await allExecutions(store)
   if (!execution) throw new Error('nothing fired')

@@ -12,6 +12,7 @@ import {
   allPlans,
   type Contract,
   each,
+  enrol,
   filled,
   firstTranche,
   keyFor,
@@ -203,8 +204,7 @@ export const uniquenessContract: Contract = (test) => {
   })
 
   test('a plan exists once in a tenant', async ({ store, acme }) => {
-    await link(store, acme)
-    await sendPlan(store, acme)
+    await enrol(store, acme)
     const unseen = { plan: null, window: null, usedStarts: [], usedBeforeReset: null }
     const again = store.changePlan(acme, { ...PLAN, partnerPlanId: 'p2' }, (seen, now) =>
       writePlan({ ...seen, ...unseen }, PLAN, now),
@@ -215,8 +215,7 @@ export const uniquenessContract: Contract = (test) => {
   })
 
   test('a plan has one current window', async ({ store, acme }) => {
-    await link(store, acme)
-    await sendPlan(store, acme)
+    await enrol(store, acme)
     const opening = store.changePlan(acme, PLAN, (seen, now) => ({
       ...writePlan(seen, { ...PLAN, amount: usd('70') }, now),
       close: null,

@@ -9,14 +9,13 @@ import {
   allPlans,
   type Contract,
   each,
+  enrol,
   filled,
   firstTranche,
-  link,
   PAGE,
   poll,
   problem,
   report,
-  sendPlan,
   setUser,
   tick,
   type World,
@@ -132,8 +131,7 @@ export const damagedRowContract: Contract = (test) => {
 
   test('a stop that came back of a user who is not disabled stops nothing, and is a finding', async (world) => {
     const { store, acme, place } = world
-    await link(store, acme)
-    await sendPlan(store, acme)
+    await enrol(store, acme)
     await damage(
       place,
       `insert into stops (user_id, tenant_id, plan_id, plans_paused, executions_cancelled, begun_at)

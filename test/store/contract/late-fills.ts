@@ -14,6 +14,7 @@ import {
   audited,
   type Contract,
   each,
+  enrol,
   failed,
   filled,
   firstTranche,
@@ -231,10 +232,7 @@ export const lateFillContract: Contract = (test) => {
   test('nothing is recorded before the latest trade or adjustment, of whatever tenant', async (world) => {
     const { store, acme, acmeLive, bolt } = world
     const tenants = [acme, acmeLive, bolt]
-    for (const tenant of tenants) {
-      await link(store, tenant)
-      await sendPlan(store, tenant)
-    }
+    for (const tenant of tenants) await enrol(store, tenant)
     await tick(world, '60000')
     const due: string[] = []
     for (const tenant of tenants) due.push((await poll(store, tenant))[0]?.executionId ?? '')

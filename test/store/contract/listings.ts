@@ -12,6 +12,7 @@ import {
   AUDIT,
   audited,
   type Contract,
+  enrol,
   filled,
   link,
   poll,
@@ -47,8 +48,7 @@ export const listingContract: Contract = (test) => {
       ['one', acme],
       ['other', bolt],
     ] as const) {
-      await link(store, tenant)
-      await sendPlan(store, tenant)
+      await enrol(store, tenant)
       await tick(world, '60000')
       const [sent] = await poll(store, tenant)
       ids[name] = sent?.executionId ?? ''

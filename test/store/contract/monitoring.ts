@@ -21,6 +21,7 @@ import {
   accept,
   type Contract,
   each,
+  enrol,
   failed,
   filled,
   firstTranche,
@@ -106,8 +107,7 @@ export const monitoringContract: Contract = (test) => {
   })
 
   test('the check finds a plan without the window it must have, and an adjustment below nothing', async (plan) => {
-    await link(plan.store, plan.acme)
-    await sendPlan(plan.store, plan.acme)
+    await enrol(plan.store, plan.acme)
     await plan.store.changePlan(plan.acme, PLAN, (seen, now) => ({
       ...writePlan(seen, { ...PLAN, amount: amount('70') }, now),
       open: null,
@@ -148,10 +148,7 @@ export const monitoringContract: Contract = (test) => {
 
   test('warnings name keys that end, executions nobody confirms and fills nobody decided on', async (world) => {
     const { store, acme, acmeLive } = world
-    for (const tenant of [acme, acmeLive]) {
-      await link(store, tenant)
-      await sendPlan(store, tenant)
-    }
+    for (const tenant of [acme, acmeLive]) await enrol(store, tenant)
     await tick(world, '60000')
     const named = ['executions_stuck', 'key_ends', 'late_fills']
     const warned = async () => kindsOf(await store.findWarnings()).filter((kind) => named.includes(kind))
@@ -253,10 +250,7 @@ export const monitoringContract: Contract = (test) => {
 
   test('the backlog is what is open and what a poll would be handed', async (world) => {
     const { store, acme, bolt, now } = world
-    for (const tenant of [acme, bolt]) {
-      await link(store, tenant)
-      await sendPlan(store, tenant)
-    }
+    for (const tenant of [acme, bolt]) await enrol(store, tenant)
     await tick(world, '60000')
     const backlog = async () => {
       const { test, live } = await store.readBacklog(now())
@@ -287,8 +281,7 @@ export const monitoringContract: Contract = (test) => {
     await firstTranche(world)
     const marks = await store.readMarks()
     assert.deepEqual((await store.countExecutionsAfter(null)).created, { test: 1, live: 0 })
-    await link(store, acmeLive)
-    await sendPlan(store, acmeLive)
+    await enrol(store, acmeLive)
     await sendPlan(store, acme, { partnerPlanId: 'paused', status: 'paused' })
     await sendPlan(store, acme, { partnerPlanId: 'over', status: 'cancelled' })
     world.advance(MINUTE_MS)

@@ -15,6 +15,7 @@ import {
   allExecutions,
   type Contract,
   each,
+  enrol,
   failed,
   filled,
   keyFor,
@@ -257,8 +258,7 @@ const final = (period: Period): FixedPeriod => ({ ...period, final: true })
 /** An execution that waits to be confirmed. */
 async function deliveredOne(world: World): Promise<string> {
   const { store, acmeLive } = world
-  await link(store, acmeLive)
-  await sendPlan(store, acmeLive)
+  await enrol(store, acmeLive)
   await tick(world, '60000')
   return (await poll(store, acmeLive))[0]?.executionId ?? ''
 }

@@ -11,6 +11,7 @@ import {
   allPlans,
   type Contract,
   each,
+  enrol,
   keyFor,
   link,
   poll,
@@ -216,10 +217,7 @@ export const partnerContract: Contract = (test) => {
 
   test('a disabled partner leaves the due set whole and comes back', async (world) => {
     const { store, acme, acmeLive, bolt } = world
-    for (const tenant of [acme, acmeLive, bolt]) {
-      await link(store, tenant)
-      await sendPlan(store, tenant)
-    }
+    for (const tenant of [acme, acmeLive, bolt]) await enrol(store, tenant)
     const status = (to: 'active' | 'disabled') =>
       store.changePartner('acme', (seen) => ({ ...seen, status: to, minTranche: usd('25.00') }), AUDIT)
     await status('disabled')
@@ -235,10 +233,7 @@ export const partnerContract: Contract = (test) => {
 
   test('a hold and a new minimum reach the windows that are open, at once', async (world) => {
     const { store, acme, bolt } = world
-    for (const tenant of [acme, bolt]) {
-      await link(store, tenant)
-      await sendPlan(store, tenant)
-    }
+    for (const tenant of [acme, bolt]) await enrol(store, tenant)
     const change = (to: Partial<Partner>) =>
       store.changePartner('acme', (seen) => ({ ...seen, ...to }), AUDIT)
     await change({ held: true })
@@ -356,8 +351,7 @@ export const auditContract: Contract = (test) => {
       await store.changePartner('acme', (seen) => seen, { osUser: 'ops', action, subject, detail })
       advance(1)
     }
-    await link(store, acme)
-    await sendPlan(store, acme)
+    await enrol(store, acme)
     await tick(world, '60000')
     const [execution = ''] = (await poll(store, acme)).map(({ executionId }) => executionId)
     const [own, other] = [keyFor(acmeLive), keyFor(bolt)]

@@ -11,7 +11,7 @@ import {
   allExecutions,
   allPlans,
   type Contract,
-  each,
+  enrol,
   filled,
   firstTranche,
   link,
@@ -153,10 +153,8 @@ export const passContract: Contract = (test) => {
     const keys = all.map((one) => `${one.partnerPlanId}:${one.windowStart}:${one.trancheIndex}`)
     assert.equal(new Set(keys).size, keys.length)
     assert.equal(keys.length, 7)
-    assert.deepEqual(
-      each(all, 'executionId').sort(),
-      all.map(({ executionId }) => executionId),
-    )
+    const ids = all.map(({ executionId }) => executionId)
+    assert.deepEqual(ids.toSorted(), ids)
   })
 
   test('a reset for a start date that a clock weeks ahead has used starts behind that', async (world) => {
@@ -225,8 +223,7 @@ export const passContract: Contract = (test) => {
 
   test('what a window does not spend is reported when it ends', async (world) => {
     const { store, acmeLive, now } = world
-    await link(store, acmeLive)
-    await sendPlan(store, acmeLive)
+    await enrol(store, acmeLive)
     await firstTranche(world)
     const [mine] = await poll(store, acmeLive)
     await report(store, acmeLive, mine?.executionId ?? '', filled(usd('10')))
@@ -349,8 +346,7 @@ export const planPageContract: Contract = (test) => {
 
   test('a cell that a clock ahead has spent from opens with what is left of it', async (world) => {
     const { store, acme, acmeLive, bolt } = world
-    await link(store, acmeLive)
-    await sendPlan(store, acmeLive)
+    await enrol(store, acmeLive)
     world.advance(DAY_MS)
     await tick(world, '60000')
     const [early] = await poll(store, acmeLive)

@@ -23,9 +23,9 @@ import {
   audited,
   type Contract,
   each,
+  enrol,
   filled,
   firstTranche,
-  link,
   PLAN,
   poll,
   problem,
@@ -160,8 +160,7 @@ export const purchaseContract: Contract = (test) => {
     // The order is taken, as that of a trade is; one of another environment is another order.
     const refused = await report(store, acme, executionId, filled(usd('10'), 'lost'))
     assert.equal(refused.kind === 'refused' && refused.problem.code, 'order_id_taken')
-    await link(store, acmeLive)
-    await sendPlan(store, acmeLive)
+    await enrol(store, acmeLive)
     assert.equal((await book(world, { tenant: acmeLive })).kind, 'booked')
     const { activity } = await store.readActivity(acme, await store.fixPeriod(periodOf('2026-01'), acme))
     assert.deepEqual(
@@ -265,8 +264,7 @@ export const purchaseContract: Contract = (test) => {
 
   test('plans that are over, held or of a disabled user have their purchases booked as well', async (world) => {
     const { store, acme } = world
-    await link(store, acme)
-    await sendPlan(store, acme, { ...PLAN, status: 'cancelled' })
+    await enrol(store, acme, { ...PLAN, status: 'cancelled' })
     const early = plus(T0, -3 * DAY_MS)
     await book(world, { executedAt: early })
     assert.deepEqual(await windowsOf(world), [{ start: -72, amounts: [60, 0, 20, 0, 40], closed: 'reset' }])
@@ -420,8 +418,7 @@ export const purchaseContract: Contract = (test) => {
       const { partners } = await store.readVitals(now(), await store.takeStock(now()))
       return partners.find((one) => one.tenant.tenantId === tenant.tenantId)?.confirmedAt
     }
-    await link(store, tenant)
-    await sendPlan(store, tenant)
+    await enrol(store, tenant)
     await tick(world, '60000')
     await book(world, { tenant })
     assert.equal(await confirmedAt(), null)

@@ -23,6 +23,7 @@ import {
   allExecutions,
   allPlans,
   type Contract,
+  enrol,
   filled,
   keyFor,
   link,
@@ -184,8 +185,7 @@ export const sandboxContract: Contract = (test) => {
 
   test('nothing of a sandbox is done to a live environment', async (world) => {
     const { store, machine, acmeLive } = world
-    await link(store, acmeLive)
-    await sendPlan(store, acmeLive)
+    await enrol(store, acmeLive)
     const before = await allOf(world, acmeLive)
     const pass = decisions(await store.peekPass(), HOUR_MS, machine)
     const refused = [
@@ -202,10 +202,7 @@ export const sandboxContract: Contract = (test) => {
 
   test('a sandbox is dated by its own time, and everybody else by the real one', async (world) => {
     const { store, acme, acmeLive, bolt, now } = world
-    for (const tenant of [acme, acmeLive, bolt]) {
-      await link(store, tenant)
-      await sendPlan(store, tenant)
-    }
+    for (const tenant of [acme, acmeLive, bolt]) await enrol(store, tenant)
     await tick(world, '60000')
     const { executionsCreated } = await advanceSandbox({ ...quietly(world, acme), byMs: 40 * DAY_MS })
     assert.ok(executionsCreated >= 40)
@@ -232,10 +229,7 @@ export const sandboxContract: Contract = (test) => {
 
   test('a tranche fired by hand leaves one execution, and is refused for a plan that is not there', async (world) => {
     const { store, acme, bolt } = world
-    for (const tenant of [acme, bolt]) {
-      await link(store, tenant)
-      await sendPlan(store, tenant)
-    }
+    for (const tenant of [acme, bolt]) await enrol(store, tenant)
     await assert.rejects(fireInSandbox('p9', quietly(world, acme)), problem('plan_not_found'))
     const { fired } = await fireInSandbox('p1', quietly(world, acme))
     assert.deepEqual(
@@ -268,8 +262,7 @@ export const sandboxContract: Contract = (test) => {
     assert.equal((await store.listAudit({ after: null, limit: 100 })).length, audited + 1)
     assert.equal((await allPlans(store)).length, 4)
     assert.deepEqual(await store.findFaults(), [])
-    await link(store, acme)
-    await sendPlan(store, acme)
+    await enrol(store, acme)
     assert.equal((await tick(world, '60000')).executionsCreated, 1)
     assert.deepEqual([acmeLive.environment, bolt.environment], ['live', 'test'])
   })
@@ -319,10 +312,7 @@ export const sandboxContract: Contract = (test) => {
 
   test('an advance counts the leases that end on its way, the last instant included', async (world) => {
     const { store, acme, bolt } = world
-    for (const tenant of [acme, bolt]) {
-      await link(store, tenant)
-      await sendPlan(store, tenant)
-    }
+    for (const tenant of [acme, bolt]) await enrol(store, tenant)
     await tick(world, '60000')
     for (const tenant of [acme, bolt]) await poll(store, tenant)
     const expired = async (byMs: number) =>

@@ -10,6 +10,7 @@ import {
   allPlans,
   type Contract,
   each,
+  enrol,
   failed,
   filled,
   firstTranche,
@@ -76,12 +77,10 @@ export const tenancyContract: Contract = (test) => {
 
   test('changePlan finds neither the user nor the plan of a stranger', async (world) => {
     const { store, acme } = world
-    await link(store, acme)
-    await sendPlan(store, acme)
+    await enrol(store, acme)
     for (const stranger of strangers(world)) {
       await assert.rejects(sendPlan(store, stranger), problem('user_never_linked'))
-      await link(store, stranger)
-      await sendPlan(store, stranger, { amount: usd('999.00') })
+      await enrol(store, stranger, { amount: usd('999.00') })
       await sendPlan(store, stranger, { status: 'cancelled' })
     }
     const plans = await allPlans(store)
@@ -149,10 +148,7 @@ export const tenancyContract: Contract = (test) => {
   test('an order id is taken within its tenant only', async (world) => {
     const { store, acme } = world
     const tenants = [acme, ...strangers(world)]
-    for (const tenant of tenants) {
-      await link(store, tenant)
-      await sendPlan(store, tenant)
-    }
+    for (const tenant of tenants) await enrol(store, tenant)
     await tick(world, '60000')
     const [first] = await poll(store, acme)
     if (!first) throw new Error('nothing fired')
@@ -194,10 +190,7 @@ export const tenancyContract: Contract = (test) => {
   test('a tenant reads its own plans, executions and trades', async (world) => {
     const { store, acme } = world
     const tenants = [acme, ...strangers(world)]
-    for (const [at, tenant] of tenants.entries()) {
-      await link(store, tenant)
-      await sendPlan(store, tenant, { amount: usd(`${60 + at}`) })
-    }
+    for (const [at, tenant] of tenants.entries()) await enrol(store, tenant, { amount: usd(`${60 + at}`) })
     await sendPlan(store, acme, { partnerPlanId: 'p2' })
     await tick(world, '60000')
     for (const tenant of tenants)
@@ -224,10 +217,7 @@ export const tenancyContract: Contract = (test) => {
   test('the listings of operators filter by partner and environment', async (world) => {
     const { store } = world
     const tenants = [world.acme, world.acmeLive, world.bolt]
-    for (const tenant of tenants) {
-      await link(store, tenant)
-      await sendPlan(store, tenant)
-    }
+    for (const tenant of tenants) await enrol(store, tenant)
     await tick(world, '60000')
     const filters: [slug: string | null, environment: 'test' | 'live' | null, found: number[]][] = [
       [null, null, [0, 1, 2]],

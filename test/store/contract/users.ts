@@ -13,6 +13,7 @@ import {
   audited,
   type Contract,
   each,
+  enrol,
   filled,
   firstTranche,
   link,
@@ -103,8 +104,7 @@ export const userContract: Contract = (test) => {
 
   test('nothing fires for a disabled user, nor for one linked again until its plan is sent', async (world) => {
     const { store, acme } = world
-    await link(store, acme)
-    await sendPlan(store, acme)
+    await enrol(store, acme)
     const evaluated = async () => {
       world.advance(MINUTE_MS)
       return (await tick(world, '60000')).plansEvaluated

@@ -15,6 +15,7 @@ import {
   announced,
   type Contract,
   each,
+  enrol,
   link,
   sendPlan,
   UNDELIVERED,
@@ -66,8 +67,7 @@ export const wakeUpContract: Contract = (test) => {
     const other = await world.connect()
     const tenants = [world.acme, world.acmeLive, world.bolt]
     for (const tenant of tenants) {
-      await link(store, tenant)
-      await sendPlan(store, tenant)
+      await enrol(store, tenant)
       await webhook(store, tenant)
     }
     for (let round = 0; round < 5; round++) {
@@ -104,8 +104,7 @@ export const wakeUpContract: Contract = (test) => {
   test('a webhook that is paused or gone is not woken', async (world) => {
     const { store, acme, bolt } = world
     for (const tenant of [acme, bolt]) {
-      await link(store, tenant)
-      await sendPlan(store, tenant)
+      await enrol(store, tenant)
       await webhook(store, tenant)
     }
     const passId = await passInPages(world)
