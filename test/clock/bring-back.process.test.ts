@@ -14,6 +14,7 @@ import {
   each,
   enrol,
   link,
+  noted,
   openWorld,
   sendPlan,
   T0,
@@ -31,7 +32,7 @@ async function ahead({ store }: World): Promise<PlanAhead[]> {
 
 async function bringBack(world: World): Promise<PlanAhead[]> {
   const found = await ahead(world)
-  for (const { planId } of found) assert.ok(await world.store.bringBack(planId, () => AUDIT))
+  for (const { planId } of found) assert.ok(await world.store.bringBack(planId, noted))
   return found
 }
 
@@ -116,7 +117,7 @@ test('a window rolled ahead comes back to its cell of the grid with what the cel
   assert.equal(await found('windows_ahead'), undefined)
   assert.equal(await found('windows_unspent'), undefined)
   assert.deepEqual(await ahead(world), [])
-  assert.equal(await world.store.bringBack(plan?.planId ?? 0, () => AUDIT), null, 'once is enough')
+  assert.equal(await world.store.bringBack(plan?.planId ?? 0, noted), null, 'once is enough')
 
   await passUntil(world, plus(T0, DAY_MS))
   const today = (await moneyOf(world)).filter(({ start }) => start < DAY_MS)

@@ -4,11 +4,10 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { DAY_MS, HOUR_MS, MINUTE_MS, plus } from '../../src/core/time.ts'
-import { createReadiness } from '../../src/http/ops/readiness.ts'
 import { createRateLimit } from '../../src/http/turns.ts'
 import { issueKey } from '../../src/keys.ts'
 import { machine } from '../../src/machine.ts'
-import { link, plan, WEBHOOKS } from '../http/steps.ts'
+import { WEBHOOKS } from '../http/steps.ts'
 import { AUDIT, type Service, startService, T0 } from '../support/service.ts'
 
 const YEAR_MS = 365 * DAY_MS
@@ -44,23 +43,6 @@ for (const off of OFF) {
       assert.equal(await livePriceOf(service), false)
       service.setClock(plus(T0, MINUTE_MS))
       assert.equal(await livePriceOf(service), true)
-    })
-
-    test('readiness: late when the clock is ahead; behind it nobody is late, and check says clock_back', async (t) => {
-      const service = await startService(t)
-      const live = { key: await service.issueKey('acme', 'live') }
-      await link(service, 'u1', live)
-      await plan(service, 'u1', 'p1', {}, live)
-      for (let i = 0; i < 3; i++) {
-        service.advance(MINUTE_MS)
-        await service.tick('60000')
-      }
-      const readinessOf = createReadiness()
-      assert.deepEqual((await readinessOf(service.store)).reasons, [])
-      service.setClock(wrong)
-      assert.equal((await readinessOf(service.store)).reasons.length, off > 0 ? 1 : 0)
-      const kinds = (await service.store.findWarnings()).map(({ kind }) => kind)
-      assert.ok(kinds.includes(off > 0 ? 'ticks_stopped' : 'clock_back'), kinds.join())
     })
 
     test('sandboxes: their time goes with the clock, and back with it', async (t) => {

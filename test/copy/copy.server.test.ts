@@ -24,7 +24,7 @@ import { LOCK, stayInUse } from '../../src/store/postgres/server/locks.ts'
 import { openAlone } from '../../src/store/postgres/server/pool.ts'
 import { openFile } from '../../src/store/sqlite/file/connection.ts'
 import { TABLES, type Table } from '../../src/store/tables.ts'
-import { AUDIT, each, populate, T0 } from '../store/world.ts'
+import { AUDIT, each, noted, populate, T0 } from '../store/world.ts'
 import { temporaryFolder } from '../support/database.ts'
 import { assertNotToldAlone, followed, ourPair, ourServer, ownDatabase } from '../support/postgres-server.ts'
 import { startServe } from '../support/process.ts'
@@ -395,7 +395,7 @@ suite('a move and a standby', () => {
     await move(full, file)
     await assertNotToldAlone(t, pair, 'pg_cancel_backend', async (holdBack) => {
       holdBack()
-      await (await on(full)).unseal({ now: T0, audit: () => AUDIT })
+      await (await on(full)).unseal({ now: T0, audit: noted })
     })
   })
 

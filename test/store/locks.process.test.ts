@@ -11,7 +11,7 @@ import type { Store } from '../../src/store/store.ts'
 import { temporaryFolder } from '../support/database.ts'
 import { measure } from '../support/within.ts'
 import { act } from './second-process.ts'
-import { allExecutions, allPlans, link, populate, sendPlan, tick } from './world.ts'
+import { allExecutions, allPlans, enrolAll, link, plansNamed, populate, tick } from './world.ts'
 
 const HOLD_MS = 800
 const PLANS = 40
@@ -22,10 +22,7 @@ async function withPlans(t: TestContext, plans = PLANS): Promise<{ file: string;
   const store = await openStore(file, { clock: machine.clock, create: true })
   t.after(() => store.close())
   const { acme } = await populate(store)
-  await link(store, acme)
-  await Promise.all(
-    Array.from({ length: plans }, (_, i) => sendPlan(store, acme, { partnerPlanId: `p${i}` })),
-  )
+  await enrolAll(store, acme, plansNamed(plans))
   return { file, store }
 }
 

@@ -19,6 +19,7 @@ import { temporaryFolder } from '../support/database.ts'
 
 export const T0 = Date.UTC(2026, 0, 5) as Instant
 export const AUDIT: AuditEntry = { osUser: 'test', action: 'test', subject: 'test', detail: {} }
+export const noted = () => AUDIT
 
 /** Opens a store that is closed when the test ends. `place` is a folder of the test's for its data, empty at first. */
 export type Open = (t: Pick<TestContext, 'after'>, clock: () => Instant, place: string) => Promise<Store>
@@ -119,9 +120,22 @@ export function sendPlan(
 
 /** Links the user of a plan, and sends the plan. */
 export async function enrol(store: Store, tenant: Tenant, request: Partial<PlanRequest> = {}): Promise<void> {
-  await link(store, tenant)
+  await link(store, tenant, request.partnerUserId)
   await sendPlan(store, tenant, request)
 }
+
+/** Links a user, and sends plans of these names. */
+export async function enrolAll(
+  store: Store,
+  tenant: Tenant,
+  partnerPlanIds: readonly string[],
+): Promise<void> {
+  await link(store, tenant)
+  for (const partnerPlanId of partnerPlanIds) await sendPlan(store, tenant, { partnerPlanId })
+}
+
+export const plansNamed = (count: number, from = 0): string[] =>
+  Array.from({ length: count }, (_, i) => `p${i + from}`)
 
 export async function tick(
   { store, machine }: Pick<World, 'store' | 'machine'>,
@@ -155,14 +169,14 @@ export const report = (
 
 /** Accepts a stored report, as an operator does. */
 export const accept = ({ store }: World, executionId: string, reportId: number | null = null) =>
-  store.acceptLateFill({ executionId, reportId }, acceptLate, () => AUDIT)
+  store.acceptLateFill({ executionId, reportId }, acceptLate, noted)
 
 /** Corrects the amount of an execution, as an operator does; the reason names the amount. */
 export const adjustTo = ({ store }: World, executionId: string, amount: string) =>
   store.adjustTrade(
     executionId,
     (seen, now) => adjust(seen, { usd: usd(amount), btc: btc('0.0001'), reason: amount }, now),
-    () => AUDIT,
+    noted,
   )
 
 export const PAGE = { after: null, limit: 1_000 }

@@ -13,10 +13,12 @@ import {
   type Contract,
   each,
   enrol,
+  enrolAll,
   filled,
   firstTranche,
   keyFor,
   link,
+  noted,
   PAGE,
   PLAN,
   poll,
@@ -68,7 +70,7 @@ export const atomicityContract: Contract = (test) => {
       ['confirmExecution', store.confirmExecution(acme, ids, stop)],
       ['changeWebhook', store.changeWebhook(acme, stop)],
       ['cancelExecution', store.cancelExecution(executionId, stop, AUDIT)],
-      ['adjustTrade', store.adjustTrade(executionId, stop, () => AUDIT)],
+      ['adjustTrade', store.adjustTrade(executionId, stop, noted)],
       [
         'changeDuePlans',
         store.changeDuePlans(1, [planId], { roll: () => null, decide: stop, newExecutionId: stop }),
@@ -82,32 +84,8 @@ export const atomicityContract: Contract = (test) => {
     assert.deepEqual(await everything(store, world), before)
   })
 
-  test('a plan that fails halfway through a page undoes the page', async (world) => {
-    const { store, acme } = world
-    await link(store, acme)
-    for (const id of ['p1', 'p2', 'p3']) await sendPlan(store, acme, { partnerPlanId: id })
-    const before = await everything(store, world)
-    let decided = 0
-    const page = store.changeDuePlans(
-      1,
-      (await allPlans(store)).map(({ planId }) => planId),
-      {
-        roll: () => null,
-        decide: (schedule) => {
-          if (++decided === 3) throw STOP
-          return { schedule: { ...schedule, slot: 2 }, tranche: null }
-        },
-        newExecutionId: stop,
-      },
-    )
-    await assert.rejects(page, STOP)
-    assert.equal(decided, 3)
-    assert.deepEqual(await everything(store, world), before)
-  })
-
   test('a page that fails halfway takes nothing with it that shares its commit', async ({ store, acme }) => {
-    await link(store, acme)
-    for (const id of ['p1', 'p2']) await sendPlan(store, acme, { partnerPlanId: id })
+    await enrolAll(store, acme, ['p1', 'p2'])
     const planIds = (await allPlans(store)).map(({ planId }) => planId)
     const before = await store.findPlans('p1')
     let decided = 0
@@ -187,8 +165,7 @@ export const atomicityContract: Contract = (test) => {
 export const uniquenessContract: Contract = (test) => {
   test('an order id is recorded once in a tenant', async (world) => {
     const { store, acme } = world
-    await link(store, acme)
-    for (const id of ['p1', 'p2']) await sendPlan(store, acme, { partnerPlanId: id })
+    await enrolAll(store, acme, ['p1', 'p2'])
     await tick(world, '60000')
     const [first, second] = await poll(store, acme)
     assert.ok(first && second)

@@ -15,11 +15,9 @@ import {
   filled,
   firstTranche,
   keyFor,
-  link,
   problem,
   raise,
   report,
-  sendPlan,
   T0,
   type World,
 } from '../world.ts'
@@ -48,19 +46,6 @@ async function rival(t: TestContext, { place }: World, backend: URL, verb: Rival
 }
 
 export const connectionContract: Contract = (test) => {
-  test('what was answered is there for every other connection', async (world) => {
-    const { store, acme } = world
-    const other = await world.connect()
-    await link(store, acme)
-    assert.equal((await other.findUser(acme, 'u1'))?.status, 'linked')
-    await sendPlan(store, acme)
-    assert.equal((await other.findPlans('p1')).length, 1)
-    const { executionId, amount } = await firstTranche(world)
-    assert.equal((await other.findExecution(executionId))?.execution.status, 'sent')
-    await report(other, acme, executionId, filled(amount))
-    assert.equal((await store.findExecution(executionId))?.window.spent, amount)
-  })
-
   test('what was answered is there when the store is opened again', async (world) => {
     const { executionId, amount } = await firstTranche(world)
     await report(world.store, world.acme, executionId, filled(amount, 'o1'))

@@ -11,10 +11,12 @@ import {
   audited,
   type Contract,
   each,
+  enrolAll,
   failed,
   filled,
   firstTranche,
   link,
+  plansNamed,
   poll,
   problem,
   report,
@@ -44,8 +46,7 @@ export const executionContract: Contract = (test) => {
 
   test('two polls at once never get the same execution, and say what remains', async (world) => {
     const { store, acme } = world
-    await link(store, acme)
-    for (let i = 0; i < 7; i++) await sendPlan(store, acme, { partnerPlanId: `p${i}` })
+    await enrolAll(store, acme, plansNamed(7))
     await tick(world, '60000')
     const polls = await Promise.all(
       [3, 3, 3].map((limit) =>

@@ -84,8 +84,7 @@ export const frozenContract: Contract = (test) => {
     assert.deepEqual(await allExecutions(store), before)
   })
 
-  test('of plans, what starts is refused', async (world) => {
-    const { store, acme } = world
+  test('of plans, what starts is refused', async ({ store, acme }) => {
     await link(store, acme, 'u1')
     await sendPlan(store, acme, {})
     await sendPlan(store, acme, { partnerPlanId: 'paused', status: 'paused' })

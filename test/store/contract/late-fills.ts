@@ -8,7 +8,6 @@ import { type FixedPeriod, periodOf } from '../../../src/core/month.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../../src/core/time.ts'
 import type { AdjustmentLine } from '../../../src/store/store.ts'
 import {
-  AUDIT,
   accept,
   adjustTo,
   audited,
@@ -18,7 +17,7 @@ import {
   failed,
   filled,
   firstTranche,
-  link,
+  noted,
   PAGE,
   poll,
   problem,
@@ -67,7 +66,7 @@ export const lateFillContract: Contract = (test) => {
       { partnerOrderId: 'o3' },
     ])
       await report(store, acme, executionId, { ...told, ...more })
-    const made = await store.acceptLateFill({ executionId, reportId: first }, acceptLate, () => AUDIT)
+    const made = await store.acceptLateFill({ executionId, reportId: first }, acceptLate, noted)
     const numbers = (await store.listLateFills(PAGE)).map(({ reportId }) => reportId)
     assert.deepEqual(
       made.waiting,
@@ -92,8 +91,7 @@ export const lateFillContract: Contract = (test) => {
   test('a dismissal decides the report that is named, or all of the execution', async (world) => {
     const { store } = world
     const { executionId, reportIds } = await withLateFills(world)
-    const dismiss = (reportId: number | null) =>
-      store.dismissLateFills({ executionId, reportId }, () => AUDIT)
+    const dismiss = (reportId: number | null) => store.dismissLateFills({ executionId, reportId }, noted)
     const before = await audited(world)
     assert.deepEqual(each(await dismiss(reportIds[1] ?? 0), 'reportId'), [reportIds[1]])
     assert.deepEqual(
@@ -166,9 +164,9 @@ export const lateFillContract: Contract = (test) => {
     const { executionId } = await firstTranche(world, { delivered: false })
     for (const order of ['o1', 'o2', 'o3']) await report(store, acme, executionId, filled(usd('1'), order))
     const own = (reportId: number, reason: string) => ({ executionId, reportId, reason })
-    await store.dismissLateFills(own(1, 'an error of typing'), () => AUDIT)
-    await store.dismissLateFills(own(2, 'not bought'), () => AUDIT)
-    await store.acceptLateFill(own(1, 'bought after all'), acceptLate, () => AUDIT)
+    await store.dismissLateFills(own(1, 'an error of typing'), noted)
+    await store.dismissLateFills(own(2, 'not bought'), noted)
+    await store.acceptLateFill(own(1, 'bought after all'), acceptLate, noted)
     await accept(world, executionId, 3)
     assert.deepEqual(each((await store.findExecution(executionId))?.lateFills, 'decisionReason'), [
       'bought after all',
@@ -186,7 +184,7 @@ export const lateFillContract: Contract = (test) => {
     }
     const kept = await store.listLateFills(PAGE)
     assert.deepEqual([kept.length, kept[0]?.unkept], [LATE_FILLS_MAX, 3])
-    await store.dismissLateFills({ executionId, reportId: null }, () => AUDIT)
+    await store.dismissLateFills({ executionId, reportId: null }, noted)
     assert.equal((await store.listLateFills(PAGE))[0]?.unkept, 0)
   })
 
@@ -199,9 +197,9 @@ export const lateFillContract: Contract = (test) => {
       assert.deepEqual([answer.kind, answer.kind === 'refused' && answer.keeping], ['refused', 'counted'])
     }
     assert.deepEqual(await store.listLateFills(PAGE), [])
-    await store.dismissLateFills({ executionId, reportId: null }, () => AUDIT)
+    await store.dismissLateFills({ executionId, reportId: null }, noted)
     await assert.rejects(
-      store.dismissLateFills({ executionId, reportId: null }, () => AUDIT),
+      store.dismissLateFills({ executionId, reportId: null }, noted),
       problem('late_fill_not_found'),
     )
   })
@@ -266,8 +264,7 @@ async function adjusted(world: World): Promise<void> {
   const { store, acme, bolt } = world
   for (const tenant of [acme, bolt]) {
     for (let i = 1; i <= USERS; i++) {
-      await link(store, tenant, `u${i}`)
-      await sendPlan(store, tenant, { partnerUserId: `u${i}`, partnerPlanId: `p${i}` })
+      await enrol(store, tenant, { partnerUserId: `u${i}`, partnerPlanId: `p${i}` })
     }
     await tick(world, '60000')
     const ids = (await poll(store, tenant)).map(({ executionId }) => executionId)
@@ -354,8 +351,7 @@ export const adjustmentContract: Contract = (test) => {
     const [line] = await store.readAdjustmentLines(JANUARY, EVERYBODY, page)
     assert.deepEqual([line?.adjustment.fill, line?.original.receivedAt], [fill, receivedAt])
     // Its order is taken like that of a trade.
-    await link(store, acme, 'u2')
-    await sendPlan(store, acme, { partnerUserId: 'u2', partnerPlanId: 'p2' })
+    await enrol(store, acme, { partnerUserId: 'u2', partnerPlanId: 'p2' })
     await tick(world, '60000')
     const [other] = await poll(store, acme)
     const taken = await report(store, acme, other?.executionId ?? '', more)
@@ -385,7 +381,7 @@ export const adjustmentContract: Contract = (test) => {
             adjustment: { ...made.adjustment, fill: { ...made.adjustment.fill, ...wrong } },
           }
         },
-        () => AUDIT,
+        noted,
       )
       assert.deepEqual(each(await store.findFaults(), 'kind'), ['adjustment_report'])
     }

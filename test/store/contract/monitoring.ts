@@ -22,12 +22,15 @@ import {
   type Contract,
   each,
   enrol,
+  enrolAll,
   failed,
   filled,
   firstTranche,
   keyFor,
   link,
+  noted,
   PLAN,
+  plansNamed,
   poll,
   report,
   sendPlan,
@@ -76,8 +79,7 @@ const WRONG_CONFIRMATIONS: [kind: string, wrong: (made: Recorded) => Recorded][]
 /** A delivered execution of each of so many live plans, fired at a price of 60,000. */
 async function liveOut(world: World, plans: number): Promise<string[]> {
   const { store, acmeLive } = world
-  await link(store, acmeLive)
-  for (let i = 1; i <= plans; i++) await sendPlan(store, acmeLive, { partnerPlanId: `p${i}` })
+  await enrolAll(store, acmeLive, plansNamed(plans, 1))
   await tick(world, '60000')
   return (await poll(store, acmeLive)).map(({ executionId }) => executionId)
 }
@@ -139,7 +141,7 @@ export const monitoringContract: Contract = (test) => {
             odd: null,
           }
         },
-        () => AUDIT,
+        noted,
       )
     await assert.rejects(below('-11'), 'a window never spends less than nothing')
     await below('-10')
@@ -195,11 +197,7 @@ export const monitoringContract: Contract = (test) => {
     await accept(world, late)
     assert.deepEqual((await named()).sort(), subjects.toSorted(), 'accepted as well')
     const none = { usd: ZERO_USD, btc: 0n as never, reason: 'of another order' }
-    await store.adjustTrade(
-      late,
-      (seen, now) => adjust(seen, none, now),
-      () => AUDIT,
-    )
+    await store.adjustTrade(late, (seen, now) => adjust(seen, none, now), noted)
     assert.deepEqual(await named(), subjects.slice(1), 'nothing was bought for it')
     world.advance(EARLY_FILL_DAYS * DAY_MS)
     assert.deepEqual(await named(), subjects.slice(1))
@@ -235,7 +233,7 @@ export const monitoringContract: Contract = (test) => {
       store.adjustTrade(
         id,
         (seen, now) => adjust(seen, { usd: amount('10'), btc: btc(coins), reason: 'satoshis' }, now),
-        () => AUDIT,
+        noted,
       )
     for (const id of [saw, blind]) await to(id, '0.00016666')
     assert.deepEqual(await named(), [])
@@ -384,8 +382,7 @@ export const vitalsContract: Contract = (test) => {
       [fresh?.polledAt, fresh?.confirmedAt, fresh?.due, fresh?.plansSince],
       [null, null, 0, null],
     )
-    await link(store, acmeLive)
-    for (const id of ['p1', 'p2', 'p3']) await sendPlan(store, acmeLive, { partnerPlanId: id })
+    await enrolAll(store, acmeLive, ['p1', 'p2', 'p3'])
     await tick(world, '60000')
     world.advance(MINUTE_MS)
     const due = await poll(store, acmeLive)

@@ -36,8 +36,7 @@ const whole = (period: typeof JANUARY): FixedPeriod => ({ ...period, final: true
 /** So many users with a plan each, whose first tranche has fired and is delivered. */
 async function delivered({ store, ...world }: World, tenant: Tenant, users: number): Promise<string[]> {
   for (let i = 1; i <= users; i++) {
-    await link(store, tenant, `u${i}`)
-    await sendPlan(store, tenant, { partnerUserId: `u${i}`, partnerPlanId: `p${i}` })
+    await enrol(store, tenant, { partnerUserId: `u${i}`, partnerPlanId: `p${i}` })
   }
   await tick({ store, ...world }, '60000')
   return (await poll(store, tenant)).map(({ executionId }) => executionId)

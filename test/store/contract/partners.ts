@@ -14,6 +14,7 @@ import {
   enrol,
   keyFor,
   link,
+  noted,
   poll,
   problem,
   sendPlan,
@@ -73,11 +74,7 @@ export const partnerContract: Contract = (test) => {
       rows.map(({ action }) => ({ at: now(), osUser: 'test', detail: { action } })),
     )
 
-    const set = (terms: TierTerms) =>
-      store.putTier(
-        (versions, at) => setTier(versions, terms, at),
-        () => AUDIT,
-      )
+    const set = (terms: TierTerms) => store.putTier((versions, at) => setTier(versions, terms, at), noted)
     const refused: [code: string, change: () => Promise<unknown>][] = [
       ['partner_exists', () => store.addPartner({ partnerSlug: 'bolt', name: 'b' }, AUDIT)],
       ['partner_not_found', () => store.changePartner('nobody', (seen) => seen, AUDIT)],
@@ -144,13 +141,10 @@ export const partnerContract: Contract = (test) => {
 
   test('tiers are versioned by month, and so is what a partner pays instead', async ({ store }) => {
     assert.deepEqual(each(await store.listTiers(), 'name', 'rateBps'), SHIPPED)
-    await store.putTier(
-      (versions) => {
-        assert.deepEqual(versions.map(({ name }) => name).sort(), SHIPPED.map(([name]) => name).sort())
-        return TIER
-      },
-      () => AUDIT,
-    )
+    await store.putTier((versions) => {
+      assert.deepEqual(versions.map(({ name }) => name).sort(), SHIPPED.map(([name]) => name).sort())
+      return TIER
+    }, noted)
     assert.deepEqual(
       (await store.listTiers()).find(({ fromMonth }) => fromMonth === '2026-02'),
       TIER,
@@ -317,7 +311,6 @@ export const partnerContract: Contract = (test) => {
   })
 }
 
-const noted = () => AUDIT
 const TIER = {
   name: 'growth',
   fromMonth: '2026-02',

@@ -7,14 +7,16 @@ import { DAY_MS, HOUR_MS, MINUTE_MS, plus } from '../../../src/core/time.ts'
 import { decisions, type PassReport, runPass } from '../../../src/engine/pass.ts'
 import type { ObservedPrice, PassCounts, PassStart, PlanDecisions, Store } from '../../../src/store/store.ts'
 import {
-  AUDIT,
   allExecutions,
   allPlans,
   type Contract,
   enrol,
+  enrolAll,
   filled,
   firstTranche,
   link,
+  noted,
+  plansNamed,
   poll,
   problem,
   report,
@@ -249,8 +251,7 @@ const LEAD_MS = 15 * MINUTE_MS
 
 async function withPlans(world: World, n: number): Promise<number[]> {
   const { store, acme } = world
-  await link(store, acme)
-  for (let i = 1; i <= n; i++) await sendPlan(store, acme, { partnerPlanId: `p${i}` })
+  await enrolAll(store, acme, plansNamed(n, 1))
   return (await allPlans(store)).map(({ planId }) => planId)
 }
 
@@ -361,8 +362,8 @@ export const planPageContract: Contract = (test) => {
     const planId = plans[0]?.planId ?? 0
     const audited = async () => (await store.listAudit({ after: null, limit: 100 })).length
     const before = await audited()
-    assert.equal((await store.bringBack(planId, () => AUDIT))?.place.start, T0)
-    assert.equal(await store.bringBack(planId, () => AUDIT), null)
+    assert.equal((await store.bringBack(planId, noted))?.place.start, T0)
+    assert.equal(await store.bringBack(planId, noted), null)
     assert.equal(await audited(), before + 1)
     await tick(world, '60000')
     world.advance(DAY_MS)

@@ -26,6 +26,7 @@ import {
   enrol,
   filled,
   firstTranche,
+  noted,
   PLAN,
   poll,
   problem,
@@ -65,7 +66,7 @@ function book(world: World, { usd: dollars = '20.00', plan = 'p1', ...told }: To
       decide: (facts, now) => bookPurchase(facts, { ...fill, key, isTwin }, now),
       newExecutionId: (previous, real) => nextExecutionId(previous, real, world.machine.random(10)),
     },
-    () => AUDIT,
+    noted,
   )
 }
 
@@ -280,7 +281,7 @@ export const purchaseContract: Contract = (test) => {
     const { executionId } = await firstTranche(world)
     await report(store, acme, executionId, filled(usd('11'), 'lost'))
     await assert.rejects(book(world, { usd: '11' }), problem('late_fill_conflict'))
-    await store.dismissLateFills({ executionId, reportId: null }, () => AUDIT)
+    await store.dismissLateFills({ executionId, reportId: null }, noted)
     assert.equal((await book(world, { usd: '11' })).kind, 'booked')
   })
 
@@ -320,7 +321,7 @@ export const purchaseContract: Contract = (test) => {
     await assert.rejects(book(world, { partnerOrderId: 'gone', usd: '12' }), problem('late_fill_conflict'))
     const accept = (partnerPlanId: string, reportId: number | null) => {
       const ids = { executionId: UNKNOWN, reportId, partnerPlanId }
-      return store.acceptUnknownFill(acme, ids, acceptUnknown, () => AUDIT)
+      return store.acceptUnknownFill(acme, ids, acceptUnknown, noted)
     }
     await assert.rejects(accept('p1', null), problem('late_fill_conflict'))
     await assert.rejects(accept('none', kept[0]?.reportId ?? 0), problem('plan_not_found'))
@@ -333,7 +334,7 @@ export const purchaseContract: Contract = (test) => {
     assert.equal((await report(store, acme, UNKNOWN, said)).kind, 'replayed')
     await assert.rejects(accept('p1', kept[1]?.reportId ?? 0), problem('late_fill_conflict'))
     const other = { executionId: UNKNOWN, reportId: kept[1]?.reportId ?? 0 }
-    await store.acceptLateFill(other, acceptLate, () => AUDIT)
+    await store.acceptLateFill(other, acceptLate, noted)
     assert.equal((await store.findExecution(UNKNOWN))?.adjustments[0]?.usd, usd('1'))
   })
 
@@ -342,17 +343,13 @@ export const purchaseContract: Contract = (test) => {
     await firstTranche(world)
     await store.keepUnknownFill(acme, UNKNOWN, filled(usd('12'), 'gone'))
     await store.keepUnknownFill(acme, OTHER, filled(usd('12'), 'gone'))
-    const dismiss = (executionId: string) =>
-      store.dismissLateFills({ executionId, reportId: null }, () => AUDIT)
+    const dismiss = (executionId: string) => store.dismissLateFills({ executionId, reportId: null }, noted)
     const [first] = await dismiss(UNKNOWN)
     await assert.rejects(dismiss(UNKNOWN), problem('late_fill_not_found'))
     await dismiss(OTHER)
     assert.equal((await book(world, { partnerOrderId: 'gone', usd: '12' })).kind, 'booked')
     const ids = { executionId: UNKNOWN, reportId: first?.reportId ?? 0, partnerPlanId: 'p1' }
-    await assert.rejects(
-      store.acceptUnknownFill(acme, ids, acceptUnknown, () => AUDIT),
-      problem('order_id_taken'),
-    )
+    await assert.rejects(store.acceptUnknownFill(acme, ids, acceptUnknown, noted), problem('order_id_taken'))
   })
 
   test('what cannot be kept of unknown executions is counted, until an operator has looked', async (world) => {
@@ -363,7 +360,7 @@ export const purchaseContract: Contract = (test) => {
     await store.keepUnknownFill(acme, UNKNOWN, filled(usd('12'), 'gone'))
     const [late] = await store.listLateFills({ after: null, limit: 10 })
     assert.deepEqual([late?.report.partnerOrderId, late?.unkept], ['gone', 1])
-    await store.dismissLateFills({ executionId: UNKNOWN, reportId: null }, () => AUDIT)
+    await store.dismissLateFills({ executionId: UNKNOWN, reportId: null }, noted)
     const [decided] = await store.listLateFills({ after: null, limit: 10 })
     assert.deepEqual([decided?.decidedAt, decided?.unkept], [T0, 0])
   })
@@ -374,15 +371,12 @@ export const purchaseContract: Contract = (test) => {
     const said = filled(usd('12'), 'gone')
     // With the key of the wrong environment first, then with the right one.
     for (const tenant of [acme, acmeLive]) await store.keepUnknownFill(tenant, UNKNOWN, said)
-    await store.dismissLateFills({ executionId: UNKNOWN, reportId: null }, () => AUDIT)
+    await store.dismissLateFills({ executionId: UNKNOWN, reportId: null }, noted)
     await store.keepUnknownFill(acmeLive, UNKNOWN, said)
     const kept = await store.listLateFills({ after: null, limit: 10 })
     assert.deepEqual(each(kept, 'tenant'), [acme])
-    assert.equal(await store.dismissUnkept(acmeLive, () => AUDIT), 2)
-    await assert.rejects(
-      store.dismissUnkept(acme, () => AUDIT),
-      problem('late_fill_not_found'),
-    )
+    assert.equal(await store.dismissUnkept(acmeLive, noted), 2)
+    await assert.rejects(store.dismissUnkept(acme, noted), problem('late_fill_not_found'))
   })
 
   test('an operator ends the count of what could not be kept of unknown executions, and no other', async (world) => {
@@ -443,7 +437,7 @@ export const purchaseContract: Contract = (test) => {
     for (const partnerOrderId of ['o2', 'o3']) await book(world, { tenant, partnerOrderId })
     await store.keepUnknownFill(tenant, UNKNOWN, filled(usd('12'), 'gone'))
     const ids = { executionId: UNKNOWN, reportId: null, partnerPlanId: 'p1' }
-    await store.acceptUnknownFill(tenant, ids, acceptUnknown, () => AUDIT)
+    await store.acceptUnknownFill(tenant, ids, acceptUnknown, noted)
     assert.equal(await confirmedAt(), plus(T0, DAY_MS + HOUR_MS))
   })
 

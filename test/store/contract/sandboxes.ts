@@ -24,6 +24,7 @@ import {
   allPlans,
   type Contract,
   enrol,
+  enrolAll,
   filled,
   keyFor,
   link,
@@ -43,8 +44,7 @@ async function inBusiness(world: World): Promise<Tenant[]> {
   const tenants = [acme, acmeLive, bolt]
   for (const tenant of tenants) {
     for (const user of ['u1', 'u2']) {
-      await link(store, tenant, user)
-      await sendPlan(store, tenant, { partnerUserId: user, partnerPlanId: `p-${user}` })
+      await enrol(store, tenant, { partnerUserId: user, partnerPlanId: `p-${user}` })
     }
   }
   await tick(world, '60000')
@@ -151,8 +151,7 @@ export const sandboxContract: Contract = (test) => {
   test('a tranche that is fired during an advance takes nothing from its wake-up', async (world) => {
     const { store, machine, acme, bolt } = world
     for (const tenant of [acme, bolt]) {
-      await link(store, tenant)
-      for (const partnerPlanId of ['p1', 'p2']) await sendPlan(store, tenant, { partnerPlanId })
+      await enrolAll(store, tenant, ['p1', 'p2'])
       await store.changeWebhook(tenant, (seen, now) => register(seen, 'https://a.example/', 's', now))
     }
     const advance = await store.beginAdvance(acme, HOUR_MS, AUDIT)

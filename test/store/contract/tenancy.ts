@@ -97,8 +97,7 @@ export const tenancyContract: Contract = (test) => {
     const { store, acme } = world
     for (const tenant of [acme, ...strangers(world)]) {
       for (const user of ['u1', 'u2']) {
-        await link(store, tenant, user)
-        await sendPlan(store, tenant, { partnerUserId: user, partnerPlanId: `p-${user}` })
+        await enrol(store, tenant, { partnerUserId: user, partnerPlanId: `p-${user}` })
       }
     }
     await tick(world, '60000')

@@ -14,9 +14,11 @@ import {
   type Contract,
   each,
   enrol,
+  enrolAll,
   filled,
   firstTranche,
   link,
+  plansNamed,
   poll,
   problem,
   report,
@@ -146,10 +148,7 @@ export const userContract: Contract = (test) => {
   test('hosts that stop the same plans at once stop each of them once', async (world) => {
     const { store, acme } = world
     const other = await world.connect()
-    await link(store, acme)
-    await Promise.all(
-      Array.from({ length: MANY }, (_, i) => sendPlan(store, acme, { partnerPlanId: `p${i}` })),
-    )
+    await enrolAll(store, acme, plansNamed(MANY))
     await tick(world, '60000')
     const ends = await Promise.all([
       setUser(store, acme, 'u1', 'disabled'),

@@ -16,8 +16,7 @@ import {
   type Contract,
   each,
   enrol,
-  link,
-  sendPlan,
+  enrolAll,
   UNDELIVERED,
   type World,
 } from '../world.ts'
@@ -42,8 +41,7 @@ export const wakeUpContract: Contract = (test) => {
   test('a pass leaves one wake-up for each tenant with a webhook, which is claimed once', async (world) => {
     const { store, acme, acmeLive, bolt } = world
     for (const tenant of [acme, acmeLive, bolt]) {
-      await link(store, tenant)
-      for (const id of ['p1', 'p2', 'p3']) await sendPlan(store, tenant, { partnerPlanId: id })
+      await enrolAll(store, tenant, ['p1', 'p2', 'p3'])
     }
     for (const tenant of [acme, bolt]) await webhook(store, tenant)
     const passId = await passInPages(world)
@@ -84,8 +82,7 @@ export const wakeUpContract: Contract = (test) => {
   test('a page that is undone leaves no wake-up, and one without news none either', async (world) => {
     const { store, acme, machine } = world
 
-    await link(store, acme)
-    for (const id of ['p1', 'p2']) await sendPlan(store, acme, { partnerPlanId: id })
+    await enrolAll(store, acme, ['p1', 'p2'])
     await webhook(store, acme)
     const pass = await store.beginPass({ price: price('60000'), source: 'test' })
     const planIds = (await allPlans(store)).map(({ planId }) => planId)
