@@ -9,6 +9,7 @@ import { basename, dirname, join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import { setTimeout as wait } from 'node:timers/promises'
 import SQLite from 'better-sqlite3'
+import { Problem } from '../../src/core/problem.ts'
 import { createOps } from '../../src/http/ops/endpoints.ts'
 import { createMetrics, EXPOSITION_TYPE } from '../../src/http/ops/metrics.ts'
 import type { Log } from '../../src/log.ts'
@@ -257,6 +258,17 @@ test('a database that comes back under its name stays refused until a restart', 
   await wait(150)
   assert.equal((await service.call('POST', '/partner/v1/users', USER)).status, 503)
   assert.equal((await service.call('GET', '/partner/v1/me')).status, 503)
+})
+
+test('a database that others keep locked puts a write off, and what is only read is answered', async (t) => {
+  const changeUser = async () => {
+    throw new Problem('database_locked', 'The database stayed locked by another process for 15 s.')
+  }
+  const { call } = await startService(t, { wrap: (store) => ({ ...store, changeUser }) })
+  const { status, body, headers } = await call('POST', '/partner/v1/users', USER)
+  assert.deepEqual([status, headers.get('retry-after')], [503, '1'])
+  assert.equal(body.detail, 'The database is busy; send the call again.')
+  assert.equal((await call('GET', '/partner/v1/me')).status, 200)
 })
 
 test('a link that is turned to another database counts as replaced', async (t) => {

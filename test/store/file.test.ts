@@ -177,19 +177,6 @@ test('a file of somebody else is refused and left as it was', async (t) => {
   assert.match(readFileSync(text, 'utf8'), /^this is a letter/)
 })
 
-test('a schema newer than the program is refused and left as it was', async (t) => {
-  const file = await filled(t)
-  tamper(file, "insert into migrations values ('9999_future.sql', 'ff', 1)")
-  const before = readFileSync(file)
-  await assert.rejects(open(file), problem('schema_newer'))
-  await assert.rejects(readMigrationStates(file), problem('schema_newer'))
-  assert.deepEqual(readFileSync(file), before)
-  assert.deepEqual(
-    readdirSync(join(file, '..')).filter((name) => name.includes('before')),
-    [],
-  )
-})
-
 test('a migration that was applied with another content stops the program', async (t) => {
   const file = await filled(t)
   tamper(file, "update migrations set sha256 = 'changed'")

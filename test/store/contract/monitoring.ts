@@ -118,24 +118,17 @@ export const monitoringContract: Contract = (test) => {
     const world = await plan.another()
     const { executionId } = await firstTranche(world)
     await report(world.store, world.acme, executionId, filled(amount('10'), 'o1'))
+    const none = { usd: ZERO_USD, btc: 0n as never }
+    const origin = { reason: 'wrong', reportId: null, partnerOrderId: null, fill: null }
     const below = (text: string) =>
       world.store.adjustTrade(
         executionId,
-        ({ window, latestId }, now) => {
+        ({ window, latestId }, recordedAt) => {
           assert.ok(window)
-          const usd = amount(text)
-          const none = { usd: ZERO_USD, btc: 0n as never }
-          const origin = { reason: 'wrong', reportId: null, partnerOrderId: null, fill: null }
+          const change = { ...none, usd: amount(text), adjustmentId: latestId + 1, executionId, recordedAt }
           return {
-            window: { ...window, spent: (window.spent + usd) as Usd },
-            adjustment: {
-              adjustmentId: latestId + 1,
-              executionId: executionId,
-              usd,
-              btc: 0n as never,
-              recordedAt: now,
-              ...origin,
-            },
+            window: { ...window, spent: (window.spent + change.usd) as Usd },
+            adjustment: { ...change, ...origin },
             before: none,
             after: none,
             odd: null,
@@ -341,6 +334,13 @@ export const monitoringContract: Contract = (test) => {
 
 // The vitals, and the part of them that every process can read: prices, feeds, polls, orders.
 
+/** What is known of a live partner. */
+export const vitalsOf = async ({ store, now }: World, { tenantId }: Tenant) => {
+  const { partners } = await store.readVitals(now(), await store.takeStock(now()))
+  assert.ok(partners.every(({ tenant }) => tenant.environment === 'live'))
+  return partners.find(({ tenant }) => tenant.tenantId === tenantId)
+}
+
 export const vitalsContract: Contract = (test) => {
   test('vitals: the newest price, the feed that was asked last and since when it is down', async (world) => {
     const { store, now } = world
@@ -369,14 +369,7 @@ export const vitalsContract: Contract = (test) => {
 
   test('vitals: when a partner was heard of last, what waits for it, and what came of its orders', async (world) => {
     const { store, acmeLive, now } = world
-    const acme = async () => {
-      const { partners } = await store.readVitals(now(), await store.takeStock(now()))
-      assert.deepEqual(
-        partners.map(({ tenant }) => tenant.environment),
-        ['live', 'live'],
-      )
-      return partners.find(({ tenant }) => tenant.tenantId === acmeLive.tenantId)
-    }
+    const acme = () => vitalsOf(world, acmeLive)
     const fresh = await acme()
     assert.deepEqual(
       [fresh?.polledAt, fresh?.confirmedAt, fresh?.due, fresh?.plansSince],
@@ -389,36 +382,24 @@ export const vitalsContract: Contract = (test) => {
     const polledAt = now()
     const [first, second] = due
     await report(store, acmeLive, first?.executionId ?? '', filled(usd('10'), 'o1'))
-    await report(store, acmeLive, second?.executionId ?? '', {
-      status: 'failed',
-      partnerOrderId: 'o2',
-      executedAt: null,
-      failureReason: 'venue closed',
-    })
+    await report(store, acmeLive, second?.executionId ?? '', failed('o2'))
     world.advance(LEASE_MS)
     const seen = await acme()
     assert.deepEqual(
       [seen?.polledAt, seen?.confirmedAt, seen?.due, seen?.oldestDueAt, seen?.plansSince],
       [polledAt, polledAt, 1, T0, T0],
     )
-    const reasoned = { commonestReason: 'venue closed' }
+    const reasoned = { commonestReason: 'venue is down' }
     assert.deepEqual(seen?.orders, { filled: 1, failed: 1, newestFailed: false, ...reasoned })
-    const fail = async (executionId: string, partnerOrderId: string) =>
-      report(store, acmeLive, executionId, {
-        status: 'failed',
-        partnerOrderId,
-        executedAt: null,
-        failureReason: 'venue closed',
-      })
     const [third] = await poll(store, acmeLive)
-    await fail(third?.executionId ?? '', 'o3')
+    await report(store, acmeLive, third?.executionId ?? '', failed('o3'))
     assert.equal((await acme())?.orders.newestFailed, false, 'one of the newest three was filled')
     world.advance(DAY_MS)
     const later = await acme()
     assert.deepEqual([later?.orders.filled, later?.orders.failed], [0, 0])
     await tick(world, '60000')
     const [next] = await poll(store, acmeLive)
-    await fail(next?.executionId ?? '', 'o4')
+    await report(store, acmeLive, next?.executionId ?? '', failed('o4'))
     assert.deepEqual((await acme())?.orders, { filled: 0, failed: 1, newestFailed: true, ...reasoned })
     // More than the ledger holds: it cannot be stored.
     const executionId = next?.executionId ?? ''
@@ -428,11 +409,8 @@ export const vitalsContract: Contract = (test) => {
   })
 
   test('a poll leaves its mark once a minute', async (world) => {
-    const { store, acmeLive, now } = world
-    const polledAt = async () => {
-      const { partners } = await store.readVitals(now(), await store.takeStock(now()))
-      return partners.find(({ tenant }) => tenant.tenantId === acmeLive.tenantId)?.polledAt
-    }
+    const { store, acmeLive } = world
+    const polledAt = async () => (await vitalsOf(world, acmeLive))?.polledAt
     const pollAfter = (ms: number) => {
       world.advance(ms)
       return poll(store, acmeLive)
@@ -469,6 +447,7 @@ export const vitalsContract: Contract = (test) => {
 
 // Results of the jobs beside the scheduler: the newest of each on each host, for every process.
 
+const RESULT = { host: '', beginsAt: null, endsAt: plus(T0, HOUR_MS), message: '' }
 const resultsOf = async ({ store }: World) => {
   const { now } = await store.readClock()
   return (await store.readVitals(now, await store.takeStock(now))).results
@@ -478,14 +457,7 @@ export const resultsContract: Contract = (test) => {
   test('the newest result of a job replaces the one before, and keeps when it last went well', async (world) => {
     const { store } = world
     assert.deepEqual(await resultsOf(world), [])
-    const check = {
-      job: 'check',
-      host: '',
-      beginsAt: null,
-      endsAt: plus(T0, HOUR_MS),
-      message: '',
-      backups: null,
-    } as const
+    const check = { ...RESULT, job: 'check', backups: null } as const
     await store.noteResult({ ...check, ok: true })
     assert.deepEqual(await resultsOf(world), [{ ...check, ok: true, at: T0, wellAt: T0 }])
     world.advance(HOUR_MS)
@@ -499,13 +471,7 @@ export const resultsContract: Contract = (test) => {
 
   test('a backup that failed keeps the newest good one, and on which host it is', async (world) => {
     const { store } = world
-    const backup = {
-      job: 'backup',
-      host: '',
-      beginsAt: null,
-      endsAt: plus(T0, HOUR_MS),
-      message: '',
-    } as const
+    const backup = { ...RESULT, job: 'backup' } as const
     const seen = async () => (await resultsOf(world))[0]?.backups
     const made = { folder: '/b', newest: { file: '/b/1.db', host: 'a' } }
     await store.noteResult({ ...backup, ok: true, backups: made })

@@ -37,6 +37,7 @@ import {
   tick,
   type World,
 } from '../world.ts'
+import { vitalsOf } from './monitoring.ts'
 
 type Told = Partial<Omit<Purchase, 'usd'>> & {
   usd?: string
@@ -407,11 +408,8 @@ export const purchaseContract: Contract = (test) => {
   })
 
   test('only what a partner sends and is taken is a sign of its life, not what an operator makes of it', async (world) => {
-    const { store, acmeLive: tenant, now } = world
-    const confirmedAt = async () => {
-      const { partners } = await store.readVitals(now(), await store.takeStock(now()))
-      return partners.find((one) => one.tenant.tenantId === tenant.tenantId)?.confirmedAt
-    }
+    const { store, acmeLive: tenant } = world
+    const confirmedAt = async () => (await vitalsOf(world, tenant))?.confirmedAt
     await enrol(store, tenant)
     await tick(world, '60000')
     await book(world, { tenant })

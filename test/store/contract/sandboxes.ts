@@ -22,6 +22,7 @@ import {
   AUDIT,
   allExecutions,
   allPlans,
+  audited,
   type Contract,
   enrol,
   enrolAll,
@@ -246,7 +247,7 @@ export const sandboxContract: Contract = (test) => {
     const tenants = await inBusiness(world)
     const others = tenants.filter(({ tenantId }) => tenantId !== acme.tenantId)
     const before = await Promise.all(others.map((tenant) => allOf(world, tenant)))
-    const audited = (await store.listAudit({ after: null, limit: 100 })).length
+    const entries = await audited(world)
     assert.deepEqual(await store.resetSandbox(acme, AUDIT), {
       users: 2,
       plans: 2,
@@ -258,7 +259,7 @@ export const sandboxContract: Contract = (test) => {
     const left = await allOf(world, acme)
     assert.deepEqual([left.users, left.plans, left.executions, left.late], [[null, null], [], [], []])
     assert.equal((await store.findKey(key.sha256))?.key.revokedAt, null)
-    assert.equal((await store.listAudit({ after: null, limit: 100 })).length, audited + 1)
+    assert.equal(await audited(world), entries + 1)
     assert.equal((await allPlans(store)).length, 4)
     assert.deepEqual(await store.findFaults(), [])
     await enrol(store, acme)
@@ -302,10 +303,10 @@ export const sandboxContract: Contract = (test) => {
     await store.resetSandbox(caller, AUDIT)
     await link(store, acme)
     await manyConsents('acme', WIPE_ROWS_MAX - 1)
-    const audited = (await store.listAudit({ after: null, limit: 100 })).length
+    const entries = await audited(world)
     await assert.rejects(store.resetSandbox(caller, AUDIT), problem('sandbox_refused'))
     assert.notEqual(await store.findUser(acme, 'u1'), null)
-    assert.equal((await store.listAudit({ after: null, limit: 100 })).length, audited)
+    assert.equal(await audited(world), entries)
     for (const tenant of [acme, bolt]) assert.equal((await store.resetSandbox(tenant, AUDIT)).users, 1)
   })
 
@@ -324,8 +325,8 @@ export const sandboxContract: Contract = (test) => {
 
 const keyOf = (execution: Execution): string => idempotencyKey(execution, formatInstant)
 
-const goAhead = ({ store, machine }: World, tenant: Tenant, byMs: number) =>
-  advanceSandbox({ store, machine, tenant, byMs, price: null, audit: AUDIT, onProgress: () => {} })
+const goAhead = (world: World, tenant: Tenant, byMs: number) =>
+  advanceSandbox({ ...quietly(world, tenant), byMs })
 
 export const sandboxKeyContract: Contract = (test) => {
   test('after a reset no idempotency key comes again: a plan that would, begins a millisecond after its last window', async (world) => {
