@@ -2,18 +2,9 @@
 
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
-import {
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  statSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import SQLite from 'better-sqlite3'
 import { usd } from '../../src/core/money.ts'
 import { Problem } from '../../src/core/problem.ts'
 import { readMigrations } from '../../src/resources.ts'
@@ -25,29 +16,13 @@ import { ownMonitoring } from '../../src/store/sqlite/monitoring.ts'
 import { openStore, readMigrationStates } from '../../src/store/sqlite/open.ts'
 import { createRefusedWrites } from '../../src/store/writes.ts'
 import { openFresh, temporaryFolder } from '../support/database.ts'
+import { filled, mode, tamper } from './copies.ts'
 import { firstSchemaOf } from './first-schema.ts'
-import { each, firstTranche, openWorld, problem, T0 } from './world.ts'
+import { each, problem, T0 } from './world.ts'
 
 const clock = () => T0
 const open = (file: string, create = true) => openStore(file, { clock, create })
 const fileIn = (t: TestContext) => join(temporaryFolder(t), 'tranche.db')
-const mode = (file: string) => statSync(file).mode & 0o777
-
-/** Runs SQL on the file, past the program. */
-function tamper(file: string, sql: string): void {
-  const db = new SQLite(file)
-  db.exec(sql)
-  db.close()
-}
-
-/** A database with some rows, closed. */
-async function filled(t: TestContext): Promise<string> {
-  const file = fileIn(t)
-  const world = await openWorld(t, async (_, now) => openStore(file, { clock: now, create: true }))
-  await firstTranche(world)
-  await world.store.close()
-  return file
-}
 
 test('a new database and everything beside it can be read by its owner only', async (t) => {
   const file = fileIn(t)

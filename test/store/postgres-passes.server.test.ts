@@ -170,11 +170,11 @@ test('a plan that wakes while a page waits for another one is not of that page: 
 // A hold on PostgreSQL: in force at once, whoever locks its schedules, and never left incomplete.
 
 async function stage(t: TestContext, plans: number) {
-  const { machine, store, acme, bolt, pool, hold } = await besideStore(t)
+  const { machine, store, acme, acmeLive, bolt, pool, hold } = await besideStore(t)
   await enrolAll(store, acme, plansNamed(plans))
   await enrol(store, bolt)
   const awake = async () => (await pool.query('select plan_id from schedules where awake = 1')).rows.length
-  return { store, machine, acme, pool, lock: hold, awake }
+  return { store, machine, acme, acmeLive, pool, lock: hold, awake }
 }
 
 const hold = (store: Store, held: boolean) =>
@@ -211,29 +211,9 @@ test('what a process that died has left of a release is done by the next pass, w
 })
 
 test('a partner with more plans than a page: each of its schedules follows, and those of nobody else', async (t) => {
-  const { store, pool, awake } = await stage(t, 1)
-  // Copies of one plan, in both of the partner's environments.
-  await pool.query(
-    `insert into plans (tenant_id, user_id, partner_plan_id, amount_usd, frequency, smart_timing_enabled, start_date,
-       status, created_at, updated_at)
-     select t.tenant_id, p.user_id, 'q' || n, p.amount_usd, p.frequency, 1, p.start_date, 'active', 0, 0
-     from (select * from plans where partner_plan_id = 'p0') p, generate_series(1, 700) n,
-       (select tenant_id from tenants where partner_slug = 'acme') t`,
-  )
-  await pool.query(
-    `insert into windows (plan_id, window_start, window_end, budget)
-     select p.plan_id, w.window_start, w.window_end, w.budget from plans p, windows w where p.partner_plan_id like 'q%'
-       and w.plan_id = (select plan_id from plans where partner_plan_id = 'p0')`,
-  )
-  await pool.query(
-    `insert into schedules
-     select w.plan_id, w.window_id, s.awake, s.next_run_at, s.limit_price, s.clock_at, s.window_start, s.window_end,
-       s.budget, s.fireable, s.floor, s.tranche_index, s.slots, s.units_per_slot, s.units_fired, s.slot,
-       s.reference_price, s.half_width, s.extras_left, s.next_extra_at
-     from windows w join plans p on p.plan_id = w.plan_id, schedules s where p.partner_plan_id like 'q%'
-       and s.plan_id = (select plan_id from plans where partner_plan_id = 'p0')`,
-  )
-  const before = 1 + 1_400 + 1
+  const { store, acmeLive, pool, awake } = await stage(t, 510)
+  await enrolAll(store, acmeLive, plansNamed(3))
+  const before = 510 + 3 + 1
   assert.equal(await awake(), before)
   await hold(store, true)
   assert.equal(await awake(), 1)
