@@ -3,6 +3,7 @@
 
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
+import { spellFree } from '../../src/core/text.ts'
 import { HOUR_MS, MINUTE_MS } from '../../src/core/time.ts'
 import { startTicker } from '../price/ticker.ts'
 import { readExposition } from '../support/exposition.ts'
@@ -31,6 +32,11 @@ async function found(shop: Shop, shiftMs: number): Promise<Finding[]> {
 const timeless = (finding: Finding): Finding => ({
   ...finding,
   message: finding.message.replace(/( \d+ (d|h|min|s))+/g, ' <span>'),
+})
+
+test('the free space of a disk is said, also where it has none', () => {
+  const said = [spellFree(0, 32 * 2 ** 20), spellFree(59, 100), spellFree(0, 0)]
+  assert.deepEqual(said, ['0 B free of 32.0 MiB (0 %)', '59 B free of 100 B (59 %)', '0 B free of 0 B (0 %)'])
 })
 
 suite('silence is seen within one status', { concurrency: 2 }, () => {

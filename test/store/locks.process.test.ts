@@ -3,12 +3,14 @@
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Tenant } from '../../src/core/partner.ts'
 import { linkUser } from '../../src/core/user.ts'
 import { machine } from '../../src/machine.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
 import type { Store } from '../../src/store/store.ts'
 import { temporaryFolder } from '../support/database.ts'
+import type { Started } from '../support/process.ts'
 import { measure } from '../support/within.ts'
 import { act } from './second-process.ts'
 import { allExecutions, allPlans, enrolAll, link, plansNamed, populate, tick } from './world.ts'
@@ -124,3 +126,45 @@ test('a process that writes without a break leaves the lock to an operator', asy
   const writes = await measure(before, isSoon)
   assert.ok(isSoon(writes), `${writes} writes went first`)
 })
+
+test('two processes that both write without a break take turns of a few commits', async (t) => {
+  const { file, store } = await withPlans(t, 1)
+  const acme = await store.findTenant('acme', 'test')
+  assert.ok(acme)
+  let round = 0
+  const waits = async () => {
+    const name = `round-${round++}`
+    const other = act(t, 'write', file, name)
+    await other.prints(`${name}-0`)
+    // The delay that an equally busy process causes on this machine without writing.
+    const beside = await longestWait(other, async () => {
+      for (let n = 0; n < 20; n++) {
+        blockLoop(SLOWLY_MS)
+        await nextTurn()
+      }
+    })
+    const behind = await longestWait(other, () =>
+      Promise.all(Array.from({ length: 40 }, (_, i) => linkSlowly(store, acme, `${name}-slow-${i}`))),
+    )
+    other.child.stdin.end()
+    assert.equal(await other.ended, 0)
+    return { beside, behind }
+  }
+  const isFair = ({ beside, behind }: { beside: number; behind: number }) => behind < 100 + 2 * beside
+  const seen = await measure(waits, isFair)
+  t.diagnostic(`${Math.round(seen.behind)} ms, and ${Math.round(seen.beside)} ms beside no writes`)
+  assert.ok(isFair(seen), `the other one waited ${seen.behind} ms, ${seen.beside} ms beside no writes`)
+})
+
+/** The longest silence of a process that reports each of its writes, while `work` runs. */
+async function longestWait({ out }: Started, work: () => Promise<unknown>): Promise<number> {
+  let [longest, last, seen] = [0, performance.now(), out().length]
+  const watch = setInterval(() => {
+    const now = performance.now()
+    if (out().length > seen) [seen, last] = [out().length, now]
+    else longest = Math.max(longest, now - last)
+  }, 1)
+  await work()
+  clearInterval(watch)
+  return longest
+}
