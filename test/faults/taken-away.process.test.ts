@@ -260,7 +260,7 @@ test('a database that comes back under its name stays refused until a restart', 
   assert.equal((await service.call('GET', '/partner/v1/me')).status, 503)
 })
 
-test('a database that others keep locked puts a write off, and what is only read is answered', async (t) => {
+test('a lock that others keep puts a write off, and what is only read is answered', async (t) => {
   const changeUser = async () => {
     throw new Problem('database_locked', 'The database stayed locked by another process for 15 s.')
   }
