@@ -8,7 +8,19 @@ import type { Tenant } from '../../src/core/partner.ts'
 import { DAY_MS, HOUR_MS, type Instant, plus } from '../../src/core/time.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
 import type { PlanAhead } from '../../src/store/store.ts'
-import { AUDIT, allExecutions, link, openWorld, sendPlan, T0, tick, type World } from '../store/world.ts'
+import {
+  AUDIT,
+  allExecutions,
+  each,
+  enrol,
+  link,
+  noted,
+  openWorld,
+  sendPlan,
+  T0,
+  tick,
+  type World,
+} from '../store/world.ts'
 import { now, openShop } from './wrong-clock.ts'
 
 const open = (_: unknown, clock: () => Instant) => openStore(':memory:', { clock, create: true })
@@ -20,14 +32,13 @@ async function ahead({ store }: World): Promise<PlanAhead[]> {
 
 async function bringBack(world: World): Promise<PlanAhead[]> {
   const found = await ahead(world)
-  for (const { planId } of found) assert.ok(await world.store.bringBack(planId, () => AUDIT))
+  for (const { planId } of found) assert.ok(await world.store.bringBack(planId, noted))
   return found
 }
 
 async function openPlan(t: Parameters<typeof openWorld>[0]): Promise<World> {
   const world = await openWorld(t, open)
-  await link(world.store, world.acmeLive)
-  await sendPlan(world.store, world.acmeLive)
+  await enrol(world.store, world.acmeLive)
   return world
 }
 
@@ -72,10 +83,7 @@ test('a window of a plan that has yet to begin comes back to its start_date', as
   assert.deepEqual(await ahead(world), [])
   await passUntil(world, plus(start, DAY_MS))
   const first = (await moneyOf(world)).filter((window) => window.start === start - T0)
-  assert.deepEqual(
-    first.map(({ taken }) => taken),
-    [0n, usd('60.00')],
-  )
+  assert.deepEqual(each(first, 'taken'), [0n, usd('60.00')])
   await assertSound(world)
 })
 
@@ -109,7 +117,7 @@ test('a window rolled ahead comes back to its cell of the grid with what the cel
   assert.equal(await found('windows_ahead'), undefined)
   assert.equal(await found('windows_unspent'), undefined)
   assert.deepEqual(await ahead(world), [])
-  assert.equal(await world.store.bringBack(plan?.planId ?? 0, () => AUDIT), null, 'once is enough')
+  assert.equal(await world.store.bringBack(plan?.planId ?? 0, noted), null, 'once is enough')
 
   await passUntil(world, plus(T0, DAY_MS))
   const today = (await moneyOf(world)).filter(({ start }) => start < DAY_MS)

@@ -3,13 +3,11 @@
 
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { periodOf } from '../../src/core/month.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS, plus } from '../../src/core/time.ts'
-import { createReadiness } from '../../src/http/ops/readiness.ts'
 import { createRateLimit } from '../../src/http/turns.ts'
 import { issueKey } from '../../src/keys.ts'
 import { machine } from '../../src/machine.ts'
-import { link, plan, poll, WEBHOOKS } from '../http/steps.ts'
+import { WEBHOOKS } from '../http/steps.ts'
 import { AUDIT, type Service, startService, T0 } from '../support/service.ts'
 
 const YEAR_MS = 365 * DAY_MS
@@ -38,18 +36,6 @@ for (const off of OFF) {
       assert.equal((await store.findKey(record.sha256))?.key.expiresAt, plus(T0, 30 * MINUTE_MS))
     })
 
-    test('leases: over early when ahead; when behind, over after an hour at most', async (t) => {
-      const service = await startService(t)
-      await link(service, 'u1')
-      await plan(service, 'u1', 'p1')
-      await service.tick('60000')
-      assert.equal((await poll(service)).size, 1)
-      service.setClock(plus(T0, -30 * MINUTE_MS))
-      assert.equal((await poll(service)).size, 0)
-      service.setClock(wrong)
-      assert.equal((await poll(service)).size, 1)
-    })
-
     test('prices: none is live that is not of the last twenty minutes of this clock', async (t) => {
       const service = await startService(t)
       await service.tick('60000')
@@ -57,50 +43,6 @@ for (const off of OFF) {
       assert.equal(await livePriceOf(service), false)
       service.setClock(plus(T0, MINUTE_MS))
       assert.equal(await livePriceOf(service), true)
-    })
-
-    test('passes: a jump is one gap, which the failsafe does not count', async (t) => {
-      const service = await startService(t)
-      for (let i = 0; i < 9; i++) {
-        service.advance(MINUTE_MS)
-        await service.tick()
-      }
-      service.setClock(plus(service.now(), off))
-      await service.tick()
-      const { passGapsMs } = await service.store.peekPass()
-      assert.ok(passGapsMs.every((ms) => ms >= 0))
-      assert.ok(passGapsMs.filter((ms) => ms > MINUTE_MS).length <= 1)
-    })
-
-    test('readiness: late when the clock is ahead; behind it nobody is late, and check says clock_back', async (t) => {
-      const service = await startService(t)
-      const live = { key: await service.issueKey('acme', 'live') }
-      await link(service, 'u1', live)
-      await plan(service, 'u1', 'p1', {}, live)
-      for (let i = 0; i < 3; i++) {
-        service.advance(MINUTE_MS)
-        await service.tick('60000')
-      }
-      const readinessOf = createReadiness()
-      assert.deepEqual((await readinessOf(service.store)).reasons, [])
-      service.setClock(wrong)
-      assert.equal((await readinessOf(service.store)).reasons.length, off > 0 ? 1 : 0)
-      const kinds = (await service.store.findWarnings()).map(({ kind }) => kind)
-      assert.ok(kinds.includes(off > 0 ? 'ticks_stopped' : 'clock_back'), kinds.join())
-    })
-
-    test('months: nothing is closed by the clock, and nothing that is closed opens', async (t) => {
-      const { store, setClock, tick } = await startService(t)
-      const [january, february] = [periodOf('2026-01'), periodOf('2026-02')]
-      setClock(plus(january.end, MINUTE_MS))
-      await tick()
-      assert.equal((await store.fixPeriod(january)).final, true)
-      setClock(plus(january.end, MINUTE_MS + off))
-      assert.equal((await store.fixPeriod(february)).final, false)
-      assert.equal((await store.fixPeriod(january)).final, true)
-      assert.ok((await store.readClock()).now >= january.end, 'and no write goes back before it')
-      setClock(plus(january.end, MINUTE_MS))
-      assert.equal((await store.readClock()).now, plus(january.end, MINUTE_MS))
     })
 
     test('sandboxes: their time goes with the clock, and back with it', async (t) => {

@@ -27,22 +27,6 @@ test('a key revoked by a clock a day ahead is refused by one that is right, and 
   assert.equal((await shop.run(-DAY_MS, 'key', 'rotate', key_id)).code, 5)
 })
 
-test('a report by a clock 40 days ahead moves neither the present nor the end of a key', async (t) => {
-  const shop = await openShop(t)
-  assert.equal((await shop.run(0, 'tick')).code, 0)
-  const ahead = 40 * DAY_MS
-  const month = monthOf(now())
-  const report = await shop.run(ahead, '--json', 'billing', 'show', '--month', month)
-  assert.equal(report.code, 0, report.err)
-  assert.match(report.err, /is over by this clock alone/)
-  for (const statement of JSON.parse(report.out)) assert.equal(statement.final, false)
-  const { created_at, expires_at, key_id } = await issue(shop, 0, '--expires-in', '1h')
-  assert.ok(Math.abs(Date.parse(created_at) - now()) < 60_000)
-  assert.equal(Date.parse(expires_at) - Date.parse(created_at), HOUR_MS)
-  assert.equal(JSON.parse((await shop.run(0, '--json', 'key', 'revoke', key_id)).out).usable, false)
-  assert.ok(!(await shop.store.findWarnings()).some(({ kind }) => kind === 'clock_back'))
-})
-
 test('expiry goes by the later of clock and record, and lifetimes by the clock', async (t) => {
   const service = await startService(t)
   const { store } = service
@@ -73,17 +57,6 @@ test('expiry goes by the later of clock and record, and lifetimes by the clock',
 // Closing months: by the records, and never by the clock of the process that reports.
 
 const JANUARY = periodOf('2026-01')
-
-test('a service that was off for weeks, without any feed: one pass, and the month is final for good', async (t) => {
-  const { store, setClock, tick } = await startService(t)
-  await tick()
-  setClock(plus(JANUARY.end, 45 * DAY_MS))
-  assert.equal((await store.fixPeriod(JANUARY)).final, false)
-  await tick()
-  assert.equal((await store.fixPeriod(JANUARY)).final, true)
-  setClock(plus(T0, DAY_MS))
-  assert.equal((await store.fixPeriod(JANUARY)).final, true, 'whatever the clock says then')
-})
 
 test('a trade since its end confirms a month as well; one of a clock in doubt does not', async (t) => {
   const service = await startService(t)

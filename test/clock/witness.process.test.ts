@@ -9,7 +9,7 @@ import { majority, servedAt, tell } from '../../src/price/fetch.ts'
 import { quoted, read, startTicker, tickersAt } from '../price/ticker.ts'
 import { allExecutions, allPlans } from '../store/world.ts'
 import { WITH_OPS } from '../support/process.ts'
-import { startService, T0 } from '../support/service.ts'
+import { T0 } from '../support/service.ts'
 import { httpDate, now, openShop, type Shop } from './wrong-clock.ts'
 
 const YEAR_MS = 365 * DAY_MS
@@ -182,12 +182,4 @@ test('a wrong witness holds nobody up forever: a tick that asks nobody goes on',
   shop.headers.date = httpDate(now())
   assert.equal((await shop.run(0, 'tick', '--price-feed', shop.feed)).code, 0)
   assert.ok(!(await kinds(shop)).includes('clock_disputed'))
-})
-
-test('a service that was off for weeks goes on by itself', async (t) => {
-  const service = await startService(t)
-  await service.tick('60000')
-  service.advance(40 * DAY_MS)
-  const report = await service.tick('60000')
-  assert.equal(report.at, plus(T0, 40 * DAY_MS))
 })

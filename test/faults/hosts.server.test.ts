@@ -5,8 +5,8 @@ import { execFileSync } from 'node:child_process'
 import { chmodSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import pg from 'pg'
 import { machine } from '../../src/machine.ts'
+import { each } from '../store/world.ts'
 import { temporaryFolder } from '../support/database.ts'
 import { type Guarded, PASSWORD, withPasswords } from '../support/postgres-server.ts'
 import { finish, type Started, startServe } from '../support/process.ts'
@@ -105,25 +105,8 @@ test('a disk that is full: what is refused says so, what was accepted is there, 
     'select partner_user_id from tranche.users order by user_id',
     'app',
   )
-  assert.deepEqual(
-    users.map(({ partner_user_id }) => partner_user_id),
-    [...accepted, 'later'],
-  )
+  assert.deepEqual(each(users, 'partner_user_id'), [...accepted, 'later'])
   assert.equal((await scene.run('check')).code, 0)
-})
-
-test('a table that stays locked puts a call off, and the next one goes through', async (t) => {
-  const scene = await stage(t, await withPasswords(t))
-  const other = new pg.Client(scene.url(PASSWORD))
-  other.on('error', () => {})
-  await other.connect()
-  await other.query('begin; lock table tranche.users in access exclusive mode')
-  const refused = await scene.link('u1')
-  await assertPutOff(refused, /database is busy/)
-  assert.match(JSON.parse(await scene.serve.line('"msg":"request failed"')).error, /stayed locked by others/)
-  await isAlive(scene)
-  await other.end()
-  assert.equal((await scene.link('u1')).status, 200)
 })
 
 test('a server that hangs: commands and calls end with a sentence, the service is alive, and all goes on', async (t) => {

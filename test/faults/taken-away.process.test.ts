@@ -3,12 +3,13 @@
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
-import { appendFileSync, copyFileSync, renameSync, rmSync, symlinkSync, unlinkSync } from 'node:fs'
+import { copyFileSync, renameSync, rmSync, symlinkSync, unlinkSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
 import { basename, dirname, join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import { setTimeout as wait } from 'node:timers/promises'
 import SQLite from 'better-sqlite3'
+import { Problem } from '../../src/core/problem.ts'
 import { createOps } from '../../src/http/ops/endpoints.ts'
 import { createMetrics, EXPOSITION_TYPE } from '../../src/http/ops/metrics.ts'
 import type { Log } from '../../src/log.ts'
@@ -165,38 +166,6 @@ suite('serve on a machine that fails', { concurrency: 3 }, () => {
     await assertKept()
   })
 
-  test('a full disk: the same, and it goes on once there is room', async (t) => {
-    if (!mayMount(t)) return
-    const script =
-      'mkdir disk && mount -t tmpfs -o size=1m none disk && cp -p tranche.db disk && cd disk && exec "$0" "$@"'
-    const program: Program = [...MOUNTING, script, ...PROGRAM]
-    const { cwd, served, link, assertKept } = await serving(t, { program }, ['--tick-every', '1s'])
-    assert.equal((await link()).status, 200)
-    // The disk as that process sees it.
-    const disk = `/proc/${served.child.pid}/root${cwd}/disk`
-    assert.throws(() => appendFileSync(join(disk, 'fill'), Buffer.alloc(2 ** 21)), /ENOSPC/)
-    let answer = await link()
-    for (let n = 0; n < 100 && answer.status === 200; n++) answer = await link()
-    assertPutOff(answer)
-    await served.line('"msg":"tick failed"')
-    rmSync(join(disk, 'fill'))
-    for (let n = 0; n < 5; n++) assert.equal((await link()).status, 200)
-    // The disk goes with the process: it is left here as a kill would leave it.
-    served.child.kill('SIGSTOP')
-    for (const name of ['tranche.db', 'tranche.db-wal']) copyFileSync(join(disk, name), join(cwd, name))
-    await assertKept()
-  })
-
-  test('files that may grow no further: 503, and what was answered is there', async (t) => {
-    // In blocks of 512 bytes: the log takes some commits, and then none.
-    const shell: Program = ['/bin/sh', '-c', 'ulimit -f 900; exec "$0" "$@"', ...PROGRAM]
-    const { link, assertKept } = await serving(t, { program: shell })
-    let answer = await link()
-    for (let n = 0; n < 500 && answer.status === 200; n++) answer = await link()
-    assertPutOff(answer)
-    await assertKept()
-  })
-
   test('more connections than there are descriptors: those that were let in are answered, and nothing ends', async (t) => {
     const shell: Program = ['/bin/sh', '-c', 'ulimit -n 48; exec "$0" "$@"', ...PROGRAM]
     const { key, served, link, assertKept } = await serving(t, { program: shell })
@@ -289,6 +258,17 @@ test('a database that comes back under its name stays refused until a restart', 
   await wait(150)
   assert.equal((await service.call('POST', '/partner/v1/users', USER)).status, 503)
   assert.equal((await service.call('GET', '/partner/v1/me')).status, 503)
+})
+
+test('a lock that others keep puts a write off, and what is only read is answered', async (t) => {
+  const changeUser = async () => {
+    throw new Problem('database_locked', 'The database stayed locked by another process for 15 s.')
+  }
+  const { call } = await startService(t, { wrap: (store) => ({ ...store, changeUser }) })
+  const { status, body, headers } = await call('POST', '/partner/v1/users', USER)
+  assert.deepEqual([status, headers.get('retry-after')], [503, '1'])
+  assert.equal(body.detail, 'The database is busy; send the call again.')
+  assert.equal((await call('GET', '/partner/v1/me')).status, 200)
 })
 
 test('a link that is turned to another database counts as replaced', async (t) => {

@@ -9,6 +9,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { formatInstant, type Instant } from '../../src/core/time.ts'
 import { machine } from '../../src/machine.ts'
 import { EXAMPLES, HURRY, ordersIn, rewrite, SAMPLES } from '../examples/stage.ts'
+import { each } from '../store/world.ts'
 import { temporaryFolder } from '../support/database.ts'
 import { EXECUTABLE, finish, type Started, start, startServe } from '../support/process.ts'
 import { hasTool } from '../support/tools.ts'
@@ -247,13 +248,10 @@ for (const kind of ['file', 'server'] as const) {
     const told = await site.new.json<{ partner_plan_id: string; status: string }[]>(
       ...['execution', 'list', '--env', 'live', '--since', began],
     )
-    assert.deepEqual(
-      told.map(({ partner_plan_id, status }) => [partner_plan_id, status]),
-      [
-        ['kept', 'filled'],
-        ['later', 'filled'],
-      ],
-    )
+    assert.deepEqual(each(told, 'partner_plan_id', 'status'), [
+      ['kept', 'filled'],
+      ['later', 'filled'],
+    ])
     serve.child.kill('SIGTERM')
     assert.equal(await serve.ended, 0)
     assert.equal(await site.old.refused('tick', '--price', '60000'), 12)

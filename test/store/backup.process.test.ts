@@ -22,9 +22,8 @@ import { dirname, join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import SQLite from 'better-sqlite3'
 import { temporaryFolder } from '../support/database.ts'
-import { finish, PROGRAM, type Program, SOURCE, start } from '../support/process.ts'
 import { canBeOthers } from '../support/tools.ts'
-import { beside, fatten, filled, mode, partials, soundUsers, tamper, trancheHere } from './copies.ts'
+import { beside, filled, mode, soundUsers, tamper, trancheHere } from './copies.ts'
 import { act, tranche } from './second-process.ts'
 
 const backup = (file: string) => join(dirname(file), 'copy.db')
@@ -111,40 +110,6 @@ suite('backup', { concurrency: 3 }, () => {
       assert.match(err, /belongs to the database itself/)
     }
     assert.deepEqual(readFileSync(file), before)
-  })
-
-  test('a kill in the middle leaves no file under the name', async (t) => {
-    const file = await filled(t)
-    const copy = backup(file)
-    // Killed at the last moment before the copy gets its name: when it is about to be synced.
-    const kill = `import fs from 'node:fs'; import { syncBuiltinESMExports } from 'node:module';
-      fs.fsyncSync = () => process.kill(process.pid, 'SIGKILL'); syncBuiltinESMExports()`
-    const [node, ...rest] = SOURCE
-    const program: Program = [node, '--import', `data:text/javascript,${encodeURIComponent(kill)}`, ...rest]
-    const running = start(t, ['--db', file, 'backup', copy], { cwd: dirname(file), program })
-    assert.equal(await running.ended, 'SIGKILL')
-    assert.equal(existsSync(copy), false)
-    assert.equal(partials(copy).length, 1)
-    for (const name of partials(copy)) {
-      if (!name.endsWith('-journal')) assert.equal(mode(join(dirname(file), name)), 0o600)
-    }
-    assert.equal((await trancheHere(file, 'backup', copy)).code, 0)
-    assert.deepEqual(await soundUsers(t, copy), ['u1'])
-  })
-
-  test('a disk that is full fails the backup and leaves nothing of it', async (t) => {
-    const file = await filled(t)
-    fatten(file)
-    const command = [...PROGRAM, '--db', file, 'backup', backup(file)].map((word) => `'${word}'`).join(' ')
-    // A limit on the size of files simulates a full disk: blocks of 512 or 1024 bytes, far less than the copy.
-    const { code, err } = await finish(t, ['-c', `ulimit -f 4000; exec ${command}`], {
-      cwd: dirname(file),
-      program: ['/bin/sh'],
-    })
-    assert.equal(code, 1)
-    assert.match(err, /^error: .*(full|I\/O)/)
-    assert.deepEqual(beside(file), ['tranche.db'])
-    assert.deepEqual(await soundUsers(t, file), ['u1'])
   })
 
   test('what is damaged or no database of ours is not passed off as a backup', async (t) => {
@@ -349,25 +314,6 @@ suite('restore', { concurrency: 3 }, () => {
     assert.equal((await trancheHere(file, 'restore', copy)).code, 0)
     const [replaced = ''] = kept(file)
     assert.deepEqual([statSync(file).nlink, statSync(replaced).nlink, statSync(copy).nlink], [1, 1, 1])
-  })
-
-  test('killed at any moment it leaves one database with one name, and the next one cleans up', async (t) => {
-    const { file, copy } = await withCopy(t)
-    fatten(file)
-    for (const [i, sign] of ['.partial-', '.replaced-', '.partial-', '.replaced-'].entries()) {
-      const before = new Set(readdirSync(dirname(file)))
-      const { child, ended, hasEnded } = start(t, ['--db', file, 'restore', copy], { cwd: dirname(file) })
-      const isThere = () =>
-        readdirSync(dirname(file)).some((name) => name.includes(sign) && !before.has(name))
-      while (!hasEnded() && !isThere()) await new Promise((resolve) => setTimeout(resolve, i > 1 ? 7 : 0))
-      child.kill('SIGKILL')
-      await ended
-      for (const name of [file, ...kept(file)]) assert.equal(statSync(name).nlink, 1, name)
-      assert.deepEqual(await soundUsers(t, file), ['u1'])
-    }
-    const { code, err } = await trancheHere(file, 'restore', copy)
-    assert.deepEqual([code, err, partials(file)], [0, '', []])
-    assert.equal(email(file), null)
   })
 
   // Only root can give files away, and only root's restore could take them.

@@ -6,7 +6,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { machine } from '../../src/machine.ts'
 import { openFile } from '../../src/store/sqlite/file/connection.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
-import { filled, link, poll, report, tick } from './world.ts'
+import { link } from './world.ts'
 
 const [verb = '', file = '', argument = ''] = process.argv.slice(2)
 const say = (line: string) => writeSync(1, `${line}\n`)
@@ -21,41 +21,6 @@ const VERBS: Record<string, () => Promise<void>> = {
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, Number(argument))
     db.exec('rollback')
     db.close()
-  },
-
-  /** A pass that stops forever inside its transaction, at the third tranche it fires. */
-  async hang() {
-    const store = await open()
-    let fired = 0
-    const random = (bytes: number) => {
-      if (++fired === 3) {
-        say('inside')
-        Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0)
-      }
-      return machine.random(bytes)
-    }
-    await tick({ store, machine: { ...machine, random } }, '60000')
-  },
-
-  /** Polls and confirms until nothing is due, linking a user between polls. */
-  async partner() {
-    const store = await open(true)
-    const tenant = await store.findTenant('acme', 'test')
-    if (!tenant) throw new Error('no tenant')
-    let confirmed = 0
-    for (let round = 0; ; round++) {
-      const due = await poll(store, tenant, 5)
-      if (due.length === 0) break
-      await Promise.all([
-        ...due.map(async ({ executionId, amount }) => {
-          const { kind } = await report(store, tenant, executionId, filled(amount))
-          if (kind === 'recorded') confirmed += 1
-        }),
-        link(store, tenant, `${argument}-${round}`),
-      ])
-    }
-    await store.close()
-    say(JSON.stringify({ confirmed }))
   },
 
   /** Links one user after the other and reports each once it is stored, until stdin ends. */

@@ -3,21 +3,22 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import { atomicityContract, uniquenessContract } from './contract/atomicity.ts'
-import { clockContract, connectionContract } from './contract/connections.ts'
 import { damagedRowContract } from './contract/damaged-rows.ts'
-import { deliveryContract, executionContract } from './contract/executions.ts'
+import {
+  adjustmentContract,
+  deliveryContract,
+  executionContract,
+  lateFillContract,
+} from './contract/executions.ts'
 import { frozenContract } from './contract/frozen.ts'
-import { invoiceContract } from './contract/invoices.ts'
-import { adjustmentContract, lateFillContract } from './contract/late-fills.ts'
 import { listingContract, priceContract } from './contract/listings.ts'
 import { monitoringContract, resultsContract, vitalsContract } from './contract/monitoring.ts'
-import { earlierMonthContract, monthContract } from './contract/months.ts'
+import { earlierMonthContract, invoiceContract, monthContract } from './contract/months.ts'
 import { auditContract, partnerContract } from './contract/partners.ts'
 import { passContract, planPageContract, processContract } from './contract/passes.ts'
 import { purchaseContract } from './contract/purchases.ts'
-import { executionRaceContract, raceContract } from './contract/races.ts'
+import { clockContract, connectionContract, executionRaceContract, raceContract } from './contract/races.ts'
 import { sandboxContract, sandboxKeyContract } from './contract/sandboxes.ts'
-
 import { tenancyContract } from './contract/tenancy.ts'
 import { userContract } from './contract/users.ts'
 import { wakeUpContract } from './contract/wake-ups.ts'
@@ -74,14 +75,13 @@ export function storeContract(name: string, backend: URL): void {
     return store
   }
   for (const [part, contract] of Object.entries(PARTS)) {
-    suite(`${name}: ${part}`, () => {
-      for (const [promise, prove] of Object.entries(contract)) {
+    suite(`${name}: ${part}`, () =>
+      contract((promise, prove) =>
         test(promise, async (t) => {
           const world = await openWorld(t, open)
           await prove(world, { t, backend })
           if (!UNSOUND.includes(part)) assert.deepEqual(await world.store.findFaults(), [])
-        })
-      }
-    })
+        }),
+      ))
   }
 }

@@ -32,14 +32,6 @@ async function makeFilled(): Promise<string> {
   return file
 }
 
-/** Makes a database so large that copying it is slow. */
-export function fatten(file: string): void {
-  const db = new SQLite(file)
-  db.exec(`with recursive n(i) as (select 1 union all select i + 1 from n where i < 4000)
-    insert into prices select i, 100000000, hex(randomblob(2500)) from n`)
-  db.close()
-}
-
 /** Runs a command line on a database, in this process. */
 export const trancheHere = (file: string, ...argv: string[]) => runHere(['--db', file, ...argv], { machine })
 

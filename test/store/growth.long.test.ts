@@ -12,7 +12,19 @@ import { plus } from '../../src/core/time.ts'
 import { linkUser } from '../../src/core/user.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
 import { temporaryFolder } from '../support/database.ts'
-import { AUDIT, failed, filled, firstTranche, link, openWorld, report, sendPlan, T0, tick } from './world.ts'
+import {
+  AUDIT,
+  enrol,
+  failed,
+  filled,
+  firstTranche,
+  link,
+  openWorld,
+  report,
+  sendPlan,
+  T0,
+  tick,
+} from './world.ts'
 
 const KIB = 1024
 const CONFIRMATIONS = 1_000
@@ -94,8 +106,7 @@ const COSTS: Record<string, { call: (world: World, n: number) => Promise<unknown
   },
   'a plan with executions in a sandbox that is reset': {
     call: async (world, n) => {
-      await link(world.store, world.acme)
-      await sendPlan(world.store, world.acme, { partnerPlanId: longest(n) })
+      await enrol(world.store, world.acme, { partnerPlanId: longest(n) })
       await tick(world, '60000')
       await world.store.resetSandbox(world.acme, AUDIT)
     },
@@ -103,8 +114,7 @@ const COSTS: Record<string, { call: (world: World, n: number) => Promise<unknown
   },
   'the same user and plan again': {
     call: async ({ store, acme }) => {
-      await link(store, acme)
-      await sendPlan(store, acme)
+      await enrol(store, acme)
     },
     bytesMax: 32,
   },
@@ -113,8 +123,7 @@ const COSTS: Record<string, { call: (world: World, n: number) => Promise<unknown
 for (const [what, { call, bytesMax }] of Object.entries(COSTS)) {
   test(`${what} costs at most ${bytesMax} bytes of disk`, async (t) => {
     const world = await worldOnDisk(t)
-    await link(world.store, world.acme)
-    await sendPlan(world.store, world.acme)
+    await enrol(world.store, world.acme)
     const before = world.size()
     for (let n = 0; n < CALLS; n++) await call(world, n)
     const each = (world.size() - before) / CALLS

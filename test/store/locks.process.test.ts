@@ -12,14 +12,11 @@ import type { Store } from '../../src/store/store.ts'
 import { temporaryFolder } from '../support/database.ts'
 import type { Started } from '../support/process.ts'
 import { measure } from '../support/within.ts'
-import { act, tranche } from './second-process.ts'
-import { allExecutions, allPlans, link, populate, sendPlan, tick } from './world.ts'
+import { act } from './second-process.ts'
+import { allExecutions, allPlans, enrolAll, link, plansNamed, populate, tick } from './world.ts'
 
 const HOLD_MS = 800
 const PLANS = 40
-
-/** A pass by the program itself, run to its end. */
-const passOnce = (t: TestContext, file: string) => tranche(t, file, '--json', 'tick', '--price', '60000')
 
 /** A database with so many due plans. */
 async function withPlans(t: TestContext, plans = PLANS): Promise<{ file: string; store: Store }> {
@@ -27,10 +24,7 @@ async function withPlans(t: TestContext, plans = PLANS): Promise<{ file: string;
   const store = await openStore(file, { clock: machine.clock, create: true })
   t.after(() => store.close())
   const { acme } = await populate(store)
-  await link(store, acme)
-  await Promise.all(
-    Array.from({ length: plans }, (_, i) => sendPlan(store, acme, { partnerPlanId: `p${i}` })),
-  )
+  await enrolAll(store, acme, plansNamed(plans))
   return { file, store }
 }
 
@@ -104,35 +98,6 @@ test('passes that overlap in spite of the lock fire nothing twice', async (t) =>
     PLANS,
   )
   await assertFiredOnce(store)
-})
-
-test('a tick killed inside its transaction leaves nothing, and the next one does its work', async (t) => {
-  const { file, store } = await withPlans(t)
-  const victim = act(t, 'hang', file)
-  await victim.prints('inside')
-  assert.equal(await store.takePass(), null)
-  victim.child.kill('SIGKILL')
-  await victim.ended
-  assert.deepEqual(await allExecutions(store), [])
-  const { code, out } = await passOnce(t, file)
-  assert.equal(code, 0)
-  assert.equal(JSON.parse(out).executions_created, PLANS)
-  await assertFiredOnce(store)
-})
-
-test('four processes poll and confirm at once: every execution once, and no lock in the way', async (t) => {
-  const { file, store } = await withPlans(t, 4 * PLANS)
-  await tick({ store, machine }, '60000')
-  const partners = ['a', 'b', 'c', 'd'].map((name) => act(t, 'partner', file, name))
-  for (const { ended, err } of partners) assert.deepEqual([await ended, err()], [0, ''])
-  const confirmed = partners.map(({ out }) => JSON.parse(out()).confirmed as number)
-  assert.equal(
-    confirmed.reduce((sum, n) => sum + n, 0),
-    4 * PLANS,
-  )
-  const all = await allExecutions(store)
-  assert.ok(all.every(({ status, deliveredCount }) => status === 'filled' && deliveredCount === 1))
-  await assertFiredOnce(store, 4 * PLANS)
 })
 
 test('a process that writes without a break leaves the lock to an operator', async (t) => {

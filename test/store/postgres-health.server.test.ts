@@ -22,7 +22,7 @@ import { ownDatabase, runServer, type Server, startServer, startStandby } from '
 import { runHere } from '../support/service.ts'
 import { hasTool } from '../support/tools.ts'
 import { until } from '../support/within.ts'
-import { firstTranche, link, openWorld, sendPlan, T0, tick, type World } from './world.ts'
+import { enrol, firstTranche, openWorld, T0, tick, type World } from './world.ts'
 
 async function onServer(t: TestContext): Promise<World & { pool: Pool; other: Connection }> {
   const url = await ownDatabase(join(temporaryFolder(t), 'health'))
@@ -65,8 +65,7 @@ test('a count of executions leaves out none that commits late, and counts none t
     await held
   }, ofTenant(acme))
   await entered
-  await link(store, acme, 'u2')
-  await sendPlan(store, acme, { partnerUserId: 'u2', partnerPlanId: 'p2' })
+  await enrol(store, acme, { partnerUserId: 'u2', partnerPlanId: 'p2' })
   world.advance(MINUTE_MS)
   await tick({ store, machine: world.machine }, '60000')
   const meanwhile = await store.countExecutionsAfter(executionId)

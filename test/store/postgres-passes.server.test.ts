@@ -9,28 +9,27 @@ import pg from 'pg'
 import { price } from '../../src/core/money.ts'
 import { MINUTE_MS, plus } from '../../src/core/time.ts'
 import { decisions, runPass } from '../../src/engine/pass.ts'
-import { machineAt } from '../../src/machine.ts'
-import { openStore } from '../../src/store/postgres/open.ts'
 import { takeTurn } from '../../src/store/postgres/pass.ts'
 import { connect } from '../../src/store/postgres/server/connection.ts'
 import { LOCK } from '../../src/store/postgres/server/locks.ts'
 import { openPool } from '../../src/store/postgres/server/pool.ts'
 import type { Store } from '../../src/store/store.ts'
-import { temporaryFolder } from '../support/database.ts'
-import { ownDatabase, startServer } from '../support/postgres-server.ts'
+import { startServer } from '../support/postgres-server.ts'
 import { start } from '../support/process.ts'
 import { freePort, until } from '../support/within.ts'
-import { open } from './postgres.ts'
+import { besideStore, open } from './postgres.ts'
 import {
   AUDIT,
   allExecutions,
   allPlans,
+  each,
+  enrol,
+  enrolAll,
   link,
   type Open,
   openWorld,
+  plansNamed,
   poll,
-  populate,
-  problem,
   raise,
   sendPlan,
   T0,
@@ -92,30 +91,7 @@ async function assertEachFiredOnce({ store }: World, plans = PLANS): Promise<voi
   assert.deepEqual(await store.findFaults(), [])
 }
 
-/** A database of its own, with the store on it and a user of the partner whose plans a test sends. */
-async function openOwn(t: TestContext) {
-  const url = await ownDatabase(temporaryFolder(t))
-  const { machine, setClock } = machineAt(T0)
-  const store = await openStore(url, { clock: machine.clock, create: false })
-  t.after(() => store.close())
-  const { acme, bolt } = await populate(store)
-  await link(store, acme)
-  return { url, machine, setClock, store, acme, bolt }
-}
-
 suite('PostgreSQL: processes that die or hang in a pass', () => {
-  test('one killed in the middle of a page loses nothing of it, and the next pass fires the rest', async (t) => {
-    const world = await withPlans(t)
-    const other = await otherPass(t, world, String(PAGE + 3))
-    assert.equal(await world.store.takePass(), null)
-    other.child.kill('SIGKILL')
-    await other.ended
-    await until(10_000, 'a free turn', () => isFree(world))
-    const next = await tick(world, '60000')
-    assert.deepEqual([next.executionsCreated, next.failed], [PLANS - PAGE, []])
-    await assertEachFiredOnce(world)
-  })
-
   test('one that is stopped keeps its turn, until it has been at a page for too long', async (t) => {
     const world = await withPlans(t)
     const { store, machine } = world
@@ -157,21 +133,6 @@ suite('PostgreSQL: processes that die or hang in a pass', () => {
     await assertEachFiredOnce(world)
   })
 
-  test('one whose session the server has ended notices, and holds up nobody', async (t) => {
-    const world = await withPlans(t, 3)
-    const { store } = world
-    const turn = await store.takePass()
-    assert.ok(turn)
-    const { at } = await store.beginPass({ price: price('60000'), source: 'test' })
-    await ask(world, `select pg_terminate_backend(pid) ${HOLDERS}`)
-    await until(10_000, 'a free turn', () => isFree(world))
-    const pages = turn.duePages({ now: at, livePrice: price('60000'), leadMs: MINUTE_MS }, PAGE)
-    await assert.rejects(pages[Symbol.asyncIterator]().next(), problem('storage_failed'))
-    await turn.end()
-    assert.equal((await tick(world, '60000')).executionsCreated, 3)
-    await assertEachFiredOnce(world, 3)
-  })
-
   test('one whose host has lost its power is gone within half a minute', async (t) => {
     const port = await freePort()
     const server = await startServer({ listen_addresses: '127.0.0.1', port: String(port) })
@@ -190,27 +151,17 @@ suite('PostgreSQL: processes that die or hang in a pass', () => {
 // A page of a pass on PostgreSQL beside others who change the same plans.
 
 test('a plan that wakes while a page waits for another one is not of that page: nobody holds it', async (t) => {
-  const { url, machine, store, acme } = await openOwn(t)
-  for (const partnerPlanId of ['p1', 'p2']) await sendPlan(store, acme, { partnerPlanId })
+  const { machine, store, acme, hold, waiting } = await besideStore(t)
+  await enrolAll(store, acme, ['p1', 'p2'])
   await sendPlan(store, acme, { partnerPlanId: 'p1', status: 'paused' })
-  const planIds = (await store.listPlans({ slug: null, environment: null }, { after: null, limit: 9 })).map(
-    ({ planId }) => planId,
-  )
-  const pool = openPool(url, { max: 2 })
-  t.after(() => pool.end())
-  const holder = await pool.connect()
-  await holder.query('begin')
-  await holder.query('select from schedules where plan_id = $1 for update', [planIds[1]])
-
+  const planIds = (await allPlans(store)).map(({ planId }) => planId)
+  const { release } = await hold('select from schedules where plan_id = $1 for update', [planIds[1]])
   const known = await store.peekPass()
   const now = decisions({ ...known, price: { price: price('60000'), at: known.at } }, 15 * MINUTE_MS, machine)
   const page = store.changeDuePlans(1, planIds, now)
-  const waits = `select from pg_stat_activity
-    where datname = current_database() and wait_event_type = 'Lock'`
-  while ((await pool.query(waits)).rowCount === 0) await pause(10)
+  while ((await waiting()) === 0) await pause(10)
   await sendPlan(store, acme, { partnerPlanId: 'p1', status: 'active' })
-  await holder.query('commit')
-  holder.release()
+  await release()
   assert.equal((await page).plansEvaluated, 1)
   // The next page has it.
   assert.equal((await store.changeDuePlans(2, planIds, now)).executionsCreated, 1)
@@ -219,29 +170,21 @@ test('a plan that wakes while a page waits for another one is not of that page: 
 // A hold on PostgreSQL: in force at once, whoever locks its schedules, and never left incomplete.
 
 async function stage(t: TestContext, plans: number) {
-  const { url, machine, store, acme, bolt } = await openOwn(t)
-  await link(store, bolt)
-  for (let i = 0; i < plans; i++) await sendPlan(store, acme, { partnerPlanId: `p${i}` })
-  await sendPlan(store, bolt)
-  const pool = openPool(url, { max: 2 })
-  const client = await pool.connect()
-  t.after(() => {
-    client.release(true)
-    return pool.end()
-  })
-  const awake = async () => (await client.query('select plan_id from schedules where awake = 1')).rows.length
-  return { store, machine, acme, client, awake }
+  const { machine, store, acme, acmeLive, bolt, pool, hold } = await besideStore(t)
+  await enrolAll(store, acme, plansNamed(plans))
+  await enrol(store, bolt)
+  const awake = async () => (await pool.query('select plan_id from schedules where awake = 1')).rows.length
+  return { store, machine, acme, acmeLive, pool, lock: hold, awake }
 }
 
 const hold = (store: Store, held: boolean) =>
   store.changePartner('acme', (seen, now) => ({ ...seen, held, updatedAt: now }), AUDIT)
 
 test('a hold is in force before all schedules follow it, and no call of the partner waits for them', async (t) => {
-  const { store, machine, acme, client, awake } = await stage(t, 2)
+  const { store, machine, acme, lock, awake } = await stage(t, 2)
   const [first, second] = (await allPlans(store)).map(({ planId }) => planId)
   assert.ok(first && second)
-  await client.query('begin')
-  await client.query('select from schedules where plan_id = $1 for update', [first])
+  const { release } = await lock('select from schedules where plan_id = $1 for update', [first])
   const held = hold(store, true)
   await until(10_000, 'a hold', async () => (await store.findPartner('acme'))?.held === true)
   await sendPlan(store, acme, { partnerPlanId: 'p9' })
@@ -250,86 +193,56 @@ test('a hold is in force before all schedules follow it, and no call of the part
   const { executionsCreated, plansEvaluated } = await store.changeDuePlans(1, [second], now)
   assert.deepEqual([executionsCreated, plansEvaluated], [0, 0])
   assert.equal(await awake(), 3)
-  await client.query('commit')
+  await release()
   await held
   assert.equal(await awake(), 1)
 })
 
 test('what a process that died has left of a release is done by the next pass, which fires', async (t) => {
-  const { store, machine, client, awake } = await stage(t, 3)
+  const { store, machine, pool, awake } = await stage(t, 3)
   await hold(store, true)
-  await client.query(
+  await pool.query(
     `update partners set held = 0; insert into schedules_behind (partner_slug) values ('acme')`,
   )
   const report = await tick({ store, machine }, '60000')
   assert.equal(report.executionsCreated, 4)
   assert.equal(await awake(), 4)
-  assert.deepEqual((await client.query('select * from schedules_behind')).rows, [])
+  assert.deepEqual((await pool.query('select * from schedules_behind')).rows, [])
 })
 
 test('a partner with more plans than a page: each of its schedules follows, and those of nobody else', async (t) => {
-  const { store, client, awake } = await stage(t, 1)
-  // Copies of one plan, in both of the partner's environments.
-  await client.query(
-    `insert into plans (tenant_id, user_id, partner_plan_id, amount_usd, frequency, smart_timing_enabled, start_date,
-       status, created_at, updated_at)
-     select t.tenant_id, p.user_id, 'q' || n, p.amount_usd, p.frequency, 1, p.start_date, 'active', 0, 0
-     from (select * from plans where partner_plan_id = 'p0') p, generate_series(1, 700) n,
-       (select tenant_id from tenants where partner_slug = 'acme') t`,
-  )
-  await client.query(
-    `insert into windows (plan_id, window_start, window_end, budget)
-     select p.plan_id, w.window_start, w.window_end, w.budget from plans p, windows w where p.partner_plan_id like 'q%'
-       and w.plan_id = (select plan_id from plans where partner_plan_id = 'p0')`,
-  )
-  await client.query(
-    `insert into schedules
-     select w.plan_id, w.window_id, s.awake, s.next_run_at, s.limit_price, s.clock_at, s.window_start, s.window_end,
-       s.budget, s.fireable, s.floor, s.tranche_index, s.slots, s.units_per_slot, s.units_fired, s.slot,
-       s.reference_price, s.half_width, s.extras_left, s.next_extra_at
-     from windows w join plans p on p.plan_id = w.plan_id, schedules s where p.partner_plan_id like 'q%'
-       and s.plan_id = (select plan_id from plans where partner_plan_id = 'p0')`,
-  )
-  const before = 1 + 1_400 + 1
+  const { store, acmeLive, pool, awake } = await stage(t, 510)
+  await enrolAll(store, acmeLive, plansNamed(3))
+  const before = 510 + 3 + 1
   assert.equal(await awake(), before)
   await hold(store, true)
   assert.equal(await awake(), 1)
   await Promise.all([hold(store, false), raise(store)])
   assert.equal(await awake(), before)
-  const { rows } = await client.query(
+  const { rows } = await pool.query(
     `select s.floor, count(*) as n from schedules s group by s.floor order by n`,
   )
-  assert.deepEqual(
-    rows.map(({ n }) => n),
-    [1n, BigInt(before - 1)],
-  )
+  assert.deepEqual(each(rows, 'n'), [1n, BigInt(before - 1)])
 })
 
 // A poll on PostgreSQL beside others who have locked the executions it would deliver.
 
 test('a poll waits for the transaction that holds what is due, and hands out what is due then, in the order of creation', async (t) => {
-  const { url, machine, setClock, store, acme } = await openOwn(t)
+  const { machine, setClock, store, acme, hold, waiting } = await besideStore(t)
+  await link(store, acme)
   for (const minutes of [0, -5, 5]) {
     // The clock is set back and forth: then the order of creation is not that of the ids.
     setClock(plus(T0, minutes * MINUTE_MS))
     await sendPlan(store, acme, { partnerPlanId: `p${minutes}` })
     await tick({ store, machine }, '60000')
   }
-  const due = await store.listExecutions(
-    { slug: null, environment: null, status: null, stuck: false },
-    { after: null, limit: 9 },
-  )
-  const inOrder = due.map(({ executionId }) => executionId)
-  assert.equal(due.length, 3)
-  const [first, second, third] = inOrder
+  const [first, second, third] = (await allExecutions(store)).map(({ executionId }) => executionId)
 
-  const pool = openPool(url, { max: 2 })
-  t.after(() => pool.end())
-  const holder = await pool.connect()
-  await holder.query('begin')
   // As a confirmation that is refused in the end, and one that is not.
-  await holder.query('select from executions where execution_id = $1 for no key update', [first])
-  await holder.query(
+  const { client, release } = await hold('select from executions where execution_id = $1 for no key update', [
+    first,
+  ])
+  await client.query(
     `update executions set status = 'sent', delivered_count = 1, lease_expires_at = $2 where execution_id = $1`,
     [third, T0 + 60 * MINUTE_MS],
   )
@@ -338,12 +251,7 @@ test('a poll waits for the transaction that holds what is due, and hands out wha
   void polled.then(() => {
     isAnswered = true
   })
-  while (!isAnswered && (await pool.query('select from pg_locks where not granted')).rowCount === 0)
-    await pause(10)
-  await holder.query('commit')
-  holder.release()
-  assert.deepEqual(
-    (await polled).map(({ executionId }) => executionId),
-    [second, first],
-  )
+  while (!isAnswered && (await waiting()) === 0) await pause(10)
+  await release()
+  assert.deepEqual(each(await polled, 'executionId'), [second, first])
 })

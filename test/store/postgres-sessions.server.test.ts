@@ -15,29 +15,28 @@ import { type Caller, setPartnerStatus } from '../../src/core/partner.ts'
 import { HOUR_MS, plus, SECOND_MS } from '../../src/core/time.ts'
 import { decisions } from '../../src/engine/pass.ts'
 import { issueKey } from '../../src/keys.ts'
-import { machineAt } from '../../src/machine.ts'
 import { openStore } from '../../src/store/postgres/open.ts'
 import { type Connection, connect } from '../../src/store/postgres/server/connection.ts'
 import { LOCK } from '../../src/store/postgres/server/locks.ts'
 import { openPool, type Pool } from '../../src/store/postgres/server/pool.ts'
 import { LOCK_WAIT_MAX_MS } from '../../src/store/postgres/server/session.ts'
 import { query } from '../../src/store/statement.ts'
-import type { Store } from '../../src/store/store.ts'
 import { startMonitored } from '../http/monitored.ts'
-import { temporaryFolder } from '../support/database.ts'
-import { assertRefused, ownDatabase, poolTo, type Server, startServer } from '../support/postgres-server.ts'
+import { assertRefused, poolTo, type Server, startServer } from '../support/postgres-server.ts'
 import { runHere, startService, USER } from '../support/service.ts'
 import { hasTool } from '../support/tools.ts'
+import { besideStore } from './postgres.ts'
 import {
   AUDIT,
   allPlans,
+  enrol,
+  enrolAll,
   filled,
   firstTranche,
   keyFor,
   link,
   openWorld,
   poll,
-  populate,
   problem,
   report,
   sendPlan,
@@ -211,19 +210,9 @@ test('what the server logs of statements holds no key, and no value where it is 
 
 // The locks that a write on PostgreSQL waits for, and the time limit of its statements.
 
-async function opened(t: TestContext) {
-  const url = await ownDatabase(temporaryFolder(t))
-  const { machine } = machineAt(T0)
-  const store = await openStore(url, { clock: machine.clock, create: false })
-  const pool = openPool(url, { max: 2 })
-  t.after(() => Promise.all([store.close(), pool.end()]))
-  return { store, pool, machine, ...(await populate(store)) }
-}
-
 test('the plans that are due may take ten minutes to list, however long other statements may take', async (t) => {
-  const { store, pool, acme } = await opened(t)
-  await link(store, acme)
-  await sendPlan(store, acme, { partnerPlanId: 'p1' })
+  const { store, pool, acme } = await besideStore(t)
+  await enrol(store, acme, { partnerPlanId: 'p1' })
   const [plan] = await allPlans(store)
   await pool.query(`create function look() returns boolean language plpgsql as $$ begin
     if current_setting('statement_timeout') <> '10min' then
@@ -237,67 +226,47 @@ test('the plans that are due may take ten minutes to list, however long other st
 })
 
 test('a sandbox moves when the last write of the time before is done', async (t) => {
-  const { store, pool, machine, acme } = await opened(t)
+  const { store, machine, acme, hold, waiting } = await besideStore(t)
   const { passId, ...known } = await store.beginPass(null)
-  const writer = await pool.connect()
-  await writer.query(`begin; select pg_advisory_xact_lock_shared(${LOCK.tenant}, ${acme.tenantId})`)
+  const { release } = await hold(`select pg_advisory_xact_lock_shared(${LOCK.tenant}, ${acme.tenantId})`)
   let isDone = false
   const moving = store
     .moveSandbox(acme, HOUR_MS, { wakeUpId: passId, planIds: [], decisions: decisions(known, 0, machine) })
     .then(() => {
       isDone = true
     })
-  try {
-    while (!isDone && (await pool.query('select from pg_locks where not granted')).rowCount === 0)
-      await pause(10)
-    assert.ok(!isDone)
-  } finally {
-    await writer.query('commit')
-    writer.release()
-  }
+  while (!isDone && (await waiting()) === 0) await pause(10)
+  assert.ok(!isDone)
+  await release()
   await moving
 })
 
-// A process that is connected to a server and idle.
-
-/** After so long the driver closes unused connections. */
+/** After so long the driver closes unused connections of an idle process. */
 const IDLE_MAX_MS = 10_000
 
 test('a process that nobody calls is still seen to use its database', async (t) => {
-  const url = await ownDatabase(`${temporaryFolder(t)}/quiet`)
-  const store = await openStore(url, { clock: () => T0, create: false })
-  t.after(() => store.close())
+  const { store, pool } = await besideStore(t)
   await Promise.all([store.readScheduler(), store.readScheduler()])
   await pause(IDLE_MAX_MS + 1_000)
-  const { rows } = await (async () => {
-    const other = openPool(url, { max: 1 })
-    try {
-      return await other.query(
-        `select from pg_locks join pg_database d on d.oid = database
-         where locktype = 'advisory' and classid = ${LOCK.use} and datname = current_database() and pid <> pg_backend_pid()`,
-      )
-    } finally {
-      await other.end()
-    }
-  })()
+  const { rows } = await pool.query(
+    `select from pg_locks join pg_database d on d.oid = database
+     where locktype = 'advisory' and classid = ${LOCK.use} and datname = current_database() and pid <> pg_backend_pid()`,
+  )
   assert.equal(rows.length, 1)
 })
 
 // Readiness while a server does not answer: a read takes no longer than a write.
 
 test('ready: a read that waits at the server is answered for as soon as a write that does', async (t) => {
-  const url = await ownDatabase(temporaryFolder(t))
+  const { url, hold } = await besideStore(t)
   const store = await openStore(url, { clock: null, create: false })
-  const pool = openPool(url, { max: 1 })
-  t.after(() => Promise.all([store.close(), pool.end()]))
+  t.after(() => store.close())
   const { opsUrl } = await startMonitored(t, { watched: () => store })
-  const holder = await pool.connect()
-  await holder.query('begin; lock table ticks in access exclusive mode')
+  const { release } = await hold('lock table ticks in access exclusive mode')
   const asked = performance.now()
   const answer = await fetch(`${opsUrl}/readyz`)
   const tookMs = performance.now() - asked
-  await holder.query('commit')
-  holder.release()
+  await release()
   assert.equal(answer.status, 503)
   const { reasons } = (await answer.json()) as { reasons: string[] }
   assert.match(reasons.join(), /cannot be read: it has not answered for more than 2 s/)
@@ -312,24 +281,13 @@ const CROWD = 30
 const SOON_MS = 8_000
 
 test("a crowd of one tenant's calls that all wait keeps nobody else from the server", async (t) => {
-  const url = await ownDatabase(temporaryFolder(t))
-  const store = await openStore(url, { clock: () => T0, create: false })
-  t.after(() => store.close())
-  const { acme, bolt } = await populate(store)
+  const { store, acme, bolt, hold, waiting } = await besideStore(t)
   for (const tenant of [acme, bolt]) await link(store, tenant)
   await store.addKey(keyFor(bolt, { sha256: 'b'.repeat(64) }), AUDIT)
-  const other = openPool(url, { max: 1 })
-  const holder = await other.connect()
-  t.after(() => {
-    holder.release(true)
-    return other.end()
-  })
-  await holder.query('begin')
-  await holder.query('select from users where tenant_id = $1 for update', [acme.tenantId])
+  const { release } = await hold('select from users where tenant_id = $1 for update', [acme.tenantId])
 
   const crowd = Array.from({ length: CROWD }, (_, i) => sendPlan(store, acme, { partnerPlanId: `p${i}` }))
-  const waiting = 'select count(*) as n from pg_locks where not granted'
-  while (((await holder.query(waiting)).rows[0] as { n: bigint }).n < 2n) await pause(10)
+  while ((await waiting()) < 2) await pause(10)
   const began = performance.now()
   await sendPlan(store, bolt)
   assert.equal((await store.readPlans(bolt, { after: null, limit: 9 })).length, 1)
@@ -337,7 +295,7 @@ test("a crowd of one tenant's calls that all wait keeps nobody else from the ser
   assert.equal(await store.findWebhook(bolt), null)
   await store.readScheduler()
   assert.ok(performance.now() - began < SOON_MS, `${performance.now() - began} ms`)
-  await holder.query('commit')
+  await release()
   await Promise.all(crowd)
   assert.equal((await store.readPlans(acme, { after: null, limit: 99 })).length, CROWD)
 })
@@ -352,30 +310,18 @@ const LIFETIME_MS = SECOND_MS
  * delivered.
  */
 async function openHosts(t: TestContext) {
-  const url = await ownDatabase(temporaryFolder(t))
-  const { machine, setClock } = machineAt(T0)
-  const [store, other] = [
-    await openStore(url, { clock: machine.clock, create: false }),
-    await openStore(url, { clock: machine.clock, create: false }),
-  ]
-  const pool = openPool(url, { max: 3 })
-  // A connection that a failed test has not returned is not waited for.
-  t.after(() => {
-    pool.end()
-    return Promise.all([store.close(), other.close()])
-  })
-  const { acme } = await populate(store)
+  const beside = await besideStore(t)
+  const { store, machine, acme } = beside
   const [ending, lasting] = [keyFor(acme, { lifetimeMs: LIFETIME_MS }), keyFor(acme)]
   for (const key of [ending, lasting]) await store.addKey(key, AUDIT)
-  await link(store, acme)
-  for (const partnerPlanId of ['p1', 'p2', 'p3']) await sendPlan(store, acme, { partnerPlanId })
+  await enrolAll(store, acme, ['p1', 'p2', 'p3'])
   await tick({ store, machine }, '60000')
   const [first, second] = await poll(store, acme, 2)
   assert.ok(first && second)
   return {
-    ...{ store, other, machine, pool, setClock, first, second, keyId: ending.keyId },
+    ...{ ...beside, other: await beside.connect(), first, second, keyId: ending.keyId },
     caller: { ...acme, keyId: ending.keyId } as Caller,
-    beside: { ...acme, keyId: lasting.keyId } as Caller,
+    lasting: { ...acme, keyId: lasting.keyId } as Caller,
   }
 }
 type Hosts = Awaited<ReturnType<typeof openHosts>>
@@ -405,30 +351,12 @@ const until = async (happens: () => Promise<boolean>): Promise<void> => {
   }
 }
 
-/** The number of sessions that wait for such a lock. */
-const waiting = async (pool: Pool, where: string): Promise<number> =>
-  (await pool.query(`select from pg_locks where not granted and ${where}`)).rowCount ?? 0
-
-async function locked(t: TestContext, pool: Pool, sql: string): Promise<() => Promise<void>> {
-  const holder = await pool.connect()
-  await holder.query(`begin; ${sql}`)
-  let isHeld = true
-  const release = async () => {
-    if (!isHeld) return
-    isHeld = false
-    await holder.query('commit')
-    holder.release()
-  }
-  t.after(release)
-  return release
-}
-
 for (const [ending, end] of Object.entries(ends))
   test(`a key that ${ending} while its calls wait for a place or a lock writes nothing any more`, async (t) => {
     const hosts = await openHosts(t)
-    const { store, pool, caller, beside, first, second } = hosts
+    const { store, pool, hold, waiting, caller, lasting, first, second } = hosts
     const before = await written(pool)
-    const release = await locked(t, pool, 'lock table executions in access exclusive mode')
+    const { release } = await hold('lock table executions in access exclusive mode')
     // As many as the tenant has places for are on their way to the gate, and the others wait for a place.
     const polls = Array.from({ length: 12 }, () => poll(store, caller))
     const others = [
@@ -439,10 +367,10 @@ for (const [ending, end] of Object.entries(ends))
       report(store, caller, first.executionId, filled(usd('1'))),
     ]
     // In the same lane, by a key that stays valid.
-    const byOther = report(store, beside, second.executionId, filled(usd('1')))
+    const byOther = report(store, lasting, second.executionId, filled(usd('1')))
     const outcomes = Promise.allSettled([...polls, ...others])
     const outcomeByOther = Promise.allSettled([byOther])
-    await until(async () => (await waiting(pool, `locktype = 'relation'`)) > 0)
+    await until(async () => (await waiting(`locktype = 'relation'`)) > 0)
     await end(hosts)
     await release()
     const isDisabled = ending.includes('disabled')
@@ -457,7 +385,7 @@ for (const [ending, end] of Object.entries(ends))
       assert.ok(other?.status === 'fulfilled' && other.value.kind === 'recorded')
       const { rows } = await pool.query('select execution_id from trades')
       assert.deepEqual(rows, [{ execution_id: second.executionId }])
-      assert.equal((await poll(store, beside)).length, 1, 'what was pending was handed to nobody')
+      assert.equal((await poll(store, lasting)).length, 1, 'what was pending was handed to nobody')
     }
   })
 
@@ -477,15 +405,15 @@ for (const [ending, end] of Object.entries(ends))
 
 test('a revocation waits for the writes of its key that are under way, and comes after them', async (t) => {
   const hosts = await openHosts(t)
-  const { store, pool, caller, first } = hosts
-  const release = await locked(t, pool, 'select from windows for update')
+  const { store, hold, waiting, caller, first } = hosts
+  const { release } = await hold('select from windows for update')
   const confirmed = report(store, caller, first.executionId, filled(usd('1')))
-  await until(async () => (await waiting(pool, `locktype <> 'advisory'`)) > 0)
+  await until(async () => (await waiting(`locktype <> 'advisory'`)) > 0)
   let isRevoked = false
   const revoked = ends['is revoked'](hosts).then(() => {
     isRevoked = true
   })
-  await until(async () => (await waiting(pool, `locktype = 'advisory' and mode = 'ExclusiveLock'`)) > 0)
+  await until(async () => (await waiting(`locktype = 'advisory' and mode = 'ExclusiveLock'`)) > 0)
   // A later call, and so behind the revocation.
   const later = sendPlan(store, caller, { partnerPlanId: 'p4' })
   const refused = assert.rejects(later, problem('key_invalid'))
@@ -500,17 +428,11 @@ const CALLERS = 60
 const CALLS_BEFORE = 120
 
 test('a key revoked on another host in the middle of a flood writes nothing from then on', async (t) => {
-  const { machine } = machineAt(T0)
-  const url = await ownDatabase(temporaryFolder(t))
-  const open = (): Promise<Store> => openStore(url, { clock: machine.clock, create: false })
-  const [store, other] = [await open(), await open()]
-  t.after(() => Promise.all([store.close(), other.close()]))
-  const { acme } = await populate(store)
+  const { store, connect, machine, pool, acme } = await besideStore(t)
+  const other = await connect()
   const { record, secret: key } = issueKey({ tenant: acme, label: null, lifetimeMs: null }, machine)
   await store.addKey(record, AUDIT)
   const service = await startService(t, { wrap: () => store })
-  const pool = openPool(url, { max: 1 })
-  t.after(() => pool.end())
 
   let sent = 0
   let linked = 0

@@ -23,10 +23,8 @@ import {
   startServer,
   startStandby,
 } from '../support/postgres-server.ts'
-import { finish, startServe, WITH_OPS } from '../support/process.ts'
-import { PLAN, USER } from '../support/service.ts'
 import { until } from '../support/within.ts'
-import { AUDIT, link, populate, T0 } from './world.ts'
+import { AUDIT, each, link, populate, T0 } from './world.ts'
 
 const MARK = query('insert into marks (mark) values (:mark)')
 const WRONG = query('select 1 / 0')
@@ -311,92 +309,6 @@ const auditedIn = async (server: Server): Promise<{ action: string; os_user: str
     DATABASE,
   )
 
-test('a serve whose server lost what it had answered is frozen by the next write, until a resume', async (t) => {
-  const { leaveBehind, takeOver, url, standby } = await withStandby(t)
-  const options = { cwd: temporaryFolder(t), env: { TRANCHE_DB: url } }
-  const run = (...argv: string[]) => finish(t, argv, options)
-  const succeed = async (...argv: string[]): Promise<string> => {
-    const { code, out, err } = await run(...argv)
-    assert.equal(code, 0, `${argv.join(' ')}: ${out}${err}`)
-    return out.trim()
-  }
-  await succeed('partner', 'create', 'acme', '--name', 'Acme')
-  const key = await succeed('key', 'create', 'acme', '--env', 'live')
-  const serve = await startServe(t, [...WITH_OPS], options)
-  const callOn =
-    (base: string) =>
-    async (path: string, body?: unknown): Promise<{ status: number; code: string | null; body: never }> => {
-      const method = body === undefined ? 'GET' : 'POST'
-      const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
-      const answer = await fetch(`${base}/partner/v1/${path}`, {
-        method,
-        headers,
-        ...(body !== undefined && { body: JSON.stringify(body) }),
-      })
-      const code = answer.headers.get('x-error-code')
-      return { status: answer.status, code, body: (await answer.json()) as never }
-    }
-  const call = callOn(serve.url)
-  assert.equal((await call('users', USER)).status, 200)
-  assert.equal((await call('plans', PLAN)).status, 200)
-  await succeed('tick', '--price', '60000')
-  const due = (await call('executions/due')).body as { execution_id: string; amount_usd: string }[]
-  assert.equal(due.length, 1)
-  await leaveBehind()
-  const fill = {
-    partner_order_id: 'order-1',
-    status: 'filled',
-    usd_amount: due[0]?.amount_usd,
-    btc_amount: '0.0001',
-    execution_price: '60000',
-  }
-  const confirm = () => call(`executions/${due[0]?.execution_id}/confirm`, fill)
-  assert.equal((await confirm()).status, 200)
-
-  await takeOver()
-  const polled = await call('executions/due')
-  assert.deepEqual([polled.status, polled.code], [503, 'service_frozen'])
-  assert.match(
-    JSON.stringify(polled.body),
-    /goes on under timeline 2, and the last write was made under timeline 1/,
-  )
-  const started = await call('plans', { ...PLAN, partner_plan_id: 'another' })
-  assert.deepEqual([started.status, started.code], [503, 'service_frozen'])
-  assert.equal((await call('plans', { ...PLAN, status: 'paused' })).status, 200)
-  // A purchase is recorded: the partner sends its confirmation again.
-  assert.deepEqual([(await confirm()).status, (await confirm()).body['replayed' as never]], [200, true])
-  const ready = await fetch(`${serve.opsUrl}/readyz`)
-  assert.deepEqual([ready.status, JSON.parse(await ready.text()).frozen.kind], [200, 'timeline'])
-  assert.match(await (await fetch(`${serve.opsUrl}/metrics`)).text(), /^tranche_frozen 1$/m)
-  const tick = JSON.parse(await succeed('tick', '--price', '60000', '--json'))
-  assert.deepEqual([tick.skipped, tick.frozen.kind], [true, 'timeline'])
-  const found = JSON.parse(await succeed('status', '--json')).findings.filter(
-    ({ severity }: { severity: string }) => severity === 'page',
-  )
-  assert.deepEqual(
-    found.map(({ kind }: { kind: string }) => kind),
-    ['database_frozen'],
-  )
-
-  serve.child.kill('SIGKILL')
-  await serve.ended
-  const later = await startServe(t, [], options)
-  await later.line('goes on under timeline 2')
-  assert.equal((await callOn(later.url)('executions/due')).status, 503)
-  assert.equal((await run('resume')).code, 2)
-  assert.match(await succeed('resume', '--yes'), /is not frozen any more/)
-  assert.match(await succeed('resume', '--yes'), /is not frozen; nothing was changed/)
-  assert.equal((await callOn(later.url)('executions/due')).status, 200)
-  await succeed('tick', '--price', '60000')
-  assert.deepEqual(
-    (await auditedIn(standby)).map(({ action, os_user: user }) => [action, user === 'tranche']),
-    [
-      ['database.freeze', true],
-      ['database.resume', false],
-    ],
-  )
-})
-
 test('with everything stopped first, a recovery to a point in time is noticed all the same', async (t) => {
   const { leaveBehind, takeOver, standby, url } = await withStandby(t)
   const before = await openStore(url, { clock: null, create: true })
@@ -409,6 +321,7 @@ test('with everything stopped first, a recovery to a point in time is noticed al
   // Reading freezes nothing, and reports what the next write will find.
   const said = await store.readFrozen()
   assert.deepEqual([said?.kind, said?.by], ['timeline', 'tranche'])
+  assert.match(said?.reason ?? '', /goes on under timeline 2, and the last write was made under timeline 1/)
   assert.deepEqual(await standby.ask('select from tranche.frozen', DATABASE), [])
   await assert.rejects(
     store.deliverDue(acmeLive, 1, (seen) => seen),
@@ -418,6 +331,7 @@ test('with everything stopped first, a recovery to a point in time is noticed al
   assert.equal((await standby.ask('select from tranche.frozen', DATABASE)).length, 1)
   await store.resume(AUDIT)
   await store.beginPass(null)
+  assert.deepEqual(each(await auditedIn(standby), 'action'), ['database.freeze'])
 })
 
 test('an operator may trust a failover, but only where commits wait for a standby', async (t) => {

@@ -12,7 +12,7 @@ import { type Connection, configure, connect, openFile } from '../../src/store/s
 import { migrate } from '../../src/store/sqlite/file/migrate.ts'
 import { askTogether, createPollNotes, GATHER_MS } from '../../src/store/writes.ts'
 import { temporaryFolder } from '../support/database.ts'
-import { T0 } from './world.ts'
+import { each, T0 } from './world.ts'
 
 test('lanes take turns, and within a lane it is first come, first served', () => {
   const lanes = createLanes<{ name: string }>()
@@ -160,20 +160,14 @@ test('who leaves lets the others in, in turns', async () => {
   const { ask, inside } = crowd(2)
   await ask(1, 4)
   await ask(2, 3)
-  assert.deepEqual(
-    inside.map(({ who }) => who),
-    [1],
-  )
+  assert.deepEqual(each(inside, 'who'), [1])
   for (let left = 0; left < 7; left++) {
     inside[left]?.leave()
     inside[left]?.leave()
     await nextTurn()
     assert.equal(inside.length, Math.min(7, left + 2))
   }
-  assert.deepEqual(
-    inside.map(({ who }) => who),
-    [1, 1, 2, 1, 2, 1, 2],
-  )
+  assert.deepEqual(each(inside, 'who'), [1, 1, 2, 1, 2, 1, 2])
 })
 
 test('one connection is enough for everybody', async () => {
@@ -182,10 +176,7 @@ test('one connection is enough for everybody', async () => {
   await ask('none', 1)
   inside[0]?.leave()
   await nextTurn()
-  assert.deepEqual(
-    inside.map(({ who }) => who),
-    [1, 'none'],
-  )
+  assert.deepEqual(each(inside, 'who'), [1, 'none'])
 })
 
 test('who waits in a line that does not move is refused, and takes no place any more', async () => {
@@ -195,10 +186,7 @@ test('who waits in a line that does not move is refused, and takes no place any 
   await assert.rejects(late ?? Promise.resolve(), /none was free/)
   inside[0]?.leave()
   await ask(3, 1)
-  assert.deepEqual(
-    inside.map(({ who }) => who),
-    [1, 3],
-  )
+  assert.deepEqual(each(inside, 'who'), [1, 3])
 })
 
 // Questions that are answered together.
@@ -238,10 +226,7 @@ test('a look that fails fails those who asked, and nobody after them', async () 
     return questions
   })
   const outcomes = await Promise.allSettled([ask(1), ask(2)])
-  assert.deepEqual(
-    outcomes.map(({ status }) => status),
-    ['rejected', 'rejected'],
-  )
+  assert.deepEqual(each(outcomes, 'status'), ['rejected', 'rejected'])
   fails = false
   assert.equal(await ask(3), 3)
 })

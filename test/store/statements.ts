@@ -11,7 +11,7 @@ import { fileDatabase } from '../../src/store/sqlite/database.ts'
 import { openFile } from '../../src/store/sqlite/file/connection.ts'
 import { storeContract } from './contract.ts'
 import { open } from './sqlite.ts'
-import { AUDIT, populate, T0 } from './world.ts'
+import { AUDIT, noted, populate, T0 } from './world.ts'
 
 /** The second frame of a stack: the caller of `prepare`. */
 const CALLER = /^.*\n.*\n(.*)/
@@ -39,7 +39,7 @@ test('what the contract leaves out: the page of the operator, a move to another 
   await store.listTranches(1)
   await store.samplePrices({ since: 0 as Instant, until: 1 as Instant }, 1)
   await populate(store)
-  await store.eraseAgain({ remembered: new Map([['no user has this hash', T0]]), replaced: [] }, () => AUDIT)
+  await store.eraseAgain({ remembered: new Map([['no user has this hash', T0]]), replaced: [] }, noted)
   const executions = { slug: null, environment: null, status: null, stuck: false }
   await store.listExecutions({ ...executions, since: T0 }, { after: null, limit: 1 })
   await store.cursorOfNewest(executions, 1)
@@ -50,7 +50,7 @@ test('what the contract leaves out: the page of the operator, a move to another 
   if (!from || !to) throw new Error('two are there')
   const moving = { now: T0, replace: false, kind: 'move', seal: AUDIT, show: () => {} } as const
   await copyDatabase(from, to, moving)
-  await from.unseal({ now: T0, audit: () => AUDIT })
+  await from.unseal({ now: T0, audit: noted })
 })
 
 after(() => writeFileSync(process.argv[2] ?? '', JSON.stringify([...seen])))

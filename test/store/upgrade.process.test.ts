@@ -4,16 +4,15 @@ import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
-import { setTimeout } from 'node:timers/promises'
 import SQLite from 'better-sqlite3'
 import { readMigrations } from '../../src/resources.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
 import { temporaryFolder } from '../support/database.ts'
-import { finish, PROGRAM, type Program, SOURCE, start } from '../support/process.ts'
+import { finish, type Program, SOURCE } from '../support/process.ts'
 import { beside, filled, mode, soundUsers, tamper, trancheHere } from './copies.ts'
 import { FIRST, firstSchemaOf } from './first-schema.ts'
 import { tranche } from './second-process.ts'
-import { allExecutions, problem, T0 } from './world.ts'
+import { allExecutions, each, problem, T0 } from './world.ts'
 
 const ROOT = join(import.meta.dirname, '..', '..')
 const NAMES = readMigrations('sqlite').map(({ name }) => name)
@@ -105,11 +104,7 @@ suite('upgrade', { concurrency: 3 }, () => {
     const ends = await Promise.all(
       [['tick', '--price', '60000'], ['status'], ['check']].map((command) => tranche(t, file, ...command)),
     )
-    assert.deepEqual(
-      ends.map(({ code }) => code),
-      [0, 0, 0],
-      JSON.stringify(ends),
-    )
+    assert.deepEqual(each(ends, 'code'), [0, 0, 0], JSON.stringify(ends))
     assert.equal(backups(file).length, 1)
     assert.deepEqual(await soundUsers(t, file), ['u1'])
   })
@@ -135,37 +130,6 @@ suite('upgrade', { concurrency: 3 }, () => {
     assert.deepEqual(await soundUsers(t, file), ['u1'])
     // And forward once more.
     assert.equal((await finish(t, ['--db', file, 'migrate'], { cwd, program })).code, 0)
-  })
-
-  test('without room for the copy nothing is migrated, and nothing is left lying about', async (t) => {
-    const file = await firstSchema(t)
-    const words = [...PROGRAM, '--db', file, 'migrate']
-    const command = words.map((word) => `'${word}'`).join(' ')
-    const { code } = await finish(t, ['-c', `ulimit -f 70; exec ${command}`], {
-      cwd: dirname(file),
-      program: ['/bin/sh'],
-    })
-    assert.equal(code, 1)
-    assert.deepEqual(beside(file), ['tranche.db'])
-    const { out } = await trancheHere(file, 'migrate', '--status', '--json')
-    assert.deepEqual(applied(out), [FIRST])
-  })
-
-  test('a migration killed half way has not happened', async (t) => {
-    const file = await filled(t)
-    const slow = `create table more (x integer) strict;
-      insert into more with recursive n(i) as (select 1 union all select i + 1 from n where i < 100000000) select i from n;`
-    const program = programWith(t, { ...known(), '9999_slow.sql': slow })
-    const running = start(t, ['--db', file, 'migrate'], { cwd: dirname(file), program })
-    while (backups(file).length === 0) {
-      assert.ok(!running.hasEnded(), running.err())
-      await setTimeout(2)
-    }
-    running.child.kill('SIGKILL')
-    assert.equal(await running.ended, 'SIGKILL')
-    const { code, out } = await trancheHere(file, 'migrate', '--status', '--json')
-    assert.deepEqual([code, applied(out)], [0, NAMES])
-    assert.deepEqual(await soundUsers(t, file), ['u1'])
   })
 
   test('a database with something in it is copied aside before it is migrated', async (t) => {

@@ -19,6 +19,7 @@ import { temporaryFolder } from '../support/database.ts'
 
 export const T0 = Date.UTC(2026, 0, 5) as Instant
 export const AUDIT: AuditEntry = { osUser: 'test', action: 'test', subject: 'test', detail: {} }
+export const noted = () => AUDIT
 
 /** Opens a store that is closed when the test ends. `place` is a folder of the test's for its data, empty at first. */
 export type Open = (t: Pick<TestContext, 'after'>, clock: () => Instant, place: string) => Promise<Store>
@@ -27,7 +28,8 @@ export type Open = (t: Pick<TestContext, 'after'>, clock: () => Instant, place: 
 export type Backend = { open: (place: string, clock: () => Instant) => Promise<Store> }
 
 /** The promises of a store, each with its proof in a world of its own. `backend` is the module that opens its store. */
-export type Contract = Record<string, (world: World, test: { t: TestContext; backend: URL }) => Promise<void>>
+export type Contract = (test: (promise: string, prove: Proof) => void) => void
+type Proof = (world: World, test: { t: TestContext; backend: URL }) => Promise<void>
 
 export type World = {
   store: Store
@@ -116,6 +118,25 @@ export function sendPlan(
   return store.changePlan(tenant, plan, (seen, now) => writePlan(seen, plan, now))
 }
 
+/** Links the user of a plan, and sends the plan. */
+export async function enrol(store: Store, tenant: Tenant, request: Partial<PlanRequest> = {}): Promise<void> {
+  await link(store, tenant, request.partnerUserId)
+  await sendPlan(store, tenant, request)
+}
+
+/** Links a user, and sends plans of these names. */
+export async function enrolAll(
+  store: Store,
+  tenant: Tenant,
+  partnerPlanIds: readonly string[],
+): Promise<void> {
+  await link(store, tenant)
+  for (const partnerPlanId of partnerPlanIds) await sendPlan(store, tenant, { partnerPlanId })
+}
+
+export const plansNamed = (count: number, from = 0): string[] =>
+  Array.from({ length: count }, (_, i) => `p${i + from}`)
+
 export async function tick(
   { store, machine }: Pick<World, 'store' | 'machine'>,
   usdPrice?: string | Price,
@@ -148,14 +169,14 @@ export const report = (
 
 /** Accepts a stored report, as an operator does. */
 export const accept = ({ store }: World, executionId: string, reportId: number | null = null) =>
-  store.acceptLateFill({ executionId, reportId }, acceptLate, () => AUDIT)
+  store.acceptLateFill({ executionId, reportId }, acceptLate, noted)
 
 /** Corrects the amount of an execution, as an operator does; the reason names the amount. */
 export const adjustTo = ({ store }: World, executionId: string, amount: string) =>
   store.adjustTrade(
     executionId,
     (seen, now) => adjust(seen, { usd: usd(amount), btc: btc('0.0001'), reason: amount }, now),
-    () => AUDIT,
+    noted,
   )
 
 export const PAGE = { after: null, limit: 1_000 }
@@ -214,13 +235,19 @@ export function keyFor(tenant: Tenant, { lifetimeMs = null as number | null, sha
 /** A world with a linked user and a daily plan of 60.00, whose first tranche has fired, and is delivered on request. */
 export async function firstTranche(world: World, { delivered = true } = {}): Promise<Execution> {
   const { store, acme } = world
-  await link(store, acme)
-  await sendPlan(store, acme)
+  await enrol(store, acme)
   await tick(world, '60000')
   const [execution] = delivered ? await poll(store, acme) : await allExecutions(store)
   if (!execution) throw new Error('nothing fired')
   return execution
 }
+
+/** A property of each, or a list of several. */
+export const each = <T>(of: readonly T[] | undefined, ...keys: (keyof T)[]): unknown[] | undefined =>
+  of?.map((one) => {
+    const values = keys.map((key) => one[key])
+    return values.length === 1 ? values[0] : values
+  })
 
 export const problem =
   (code: string) =>

@@ -11,10 +11,14 @@ import {
   allExecutions,
   allPlans,
   type Contract,
+  each,
+  enrol,
+  enrolAll,
   filled,
   firstTranche,
   keyFor,
   link,
+  noted,
   PAGE,
   PLAN,
   poll,
@@ -44,8 +48,8 @@ const everything = async (store: Store, { acme }: World) => ({
   webhook: await store.findWebhook(acme),
 })
 
-export const atomicityContract: Contract = {
-  'a decision that throws changes nothing, whichever method asked for it': async (world) => {
+export const atomicityContract: Contract = (test) => {
+  test('a decision that throws changes nothing, whichever method asked for it', async (world) => {
     const { store, acme } = world
     const { executionId, planId } = await firstTranche(world)
     const { keyId } = await store.addKey(keyFor(acme), AUDIT)
@@ -66,7 +70,7 @@ export const atomicityContract: Contract = {
       ['confirmExecution', store.confirmExecution(acme, ids, stop)],
       ['changeWebhook', store.changeWebhook(acme, stop)],
       ['cancelExecution', store.cancelExecution(executionId, stop, AUDIT)],
-      ['adjustTrade', store.adjustTrade(executionId, stop, () => AUDIT)],
+      ['adjustTrade', store.adjustTrade(executionId, stop, noted)],
       [
         'changeDuePlans',
         store.changeDuePlans(1, [planId], { roll: () => null, decide: stop, newExecutionId: stop }),
@@ -78,34 +82,10 @@ export const atomicityContract: Contract = {
       methods.map(([name]) => [name, { status: 'rejected', reason: STOP }]),
     )
     assert.deepEqual(await everything(store, world), before)
-  },
+  })
 
-  'a plan that fails halfway through a page undoes the page': async (world) => {
-    const { store, acme } = world
-    await link(store, acme)
-    for (const id of ['p1', 'p2', 'p3']) await sendPlan(store, acme, { partnerPlanId: id })
-    const before = await everything(store, world)
-    let decided = 0
-    const page = store.changeDuePlans(
-      1,
-      (await allPlans(store)).map(({ planId }) => planId),
-      {
-        roll: () => null,
-        decide: (schedule) => {
-          if (++decided === 3) throw STOP
-          return { schedule: { ...schedule, slot: 2 }, tranche: null }
-        },
-        newExecutionId: stop,
-      },
-    )
-    await assert.rejects(page, STOP)
-    assert.equal(decided, 3)
-    assert.deepEqual(await everything(store, world), before)
-  },
-
-  'a page that fails halfway takes nothing with it that shares its commit': async ({ store, acme }) => {
-    await link(store, acme)
-    for (const id of ['p1', 'p2']) await sendPlan(store, acme, { partnerPlanId: id })
+  test('a page that fails halfway takes nothing with it that shares its commit', async ({ store, acme }) => {
+    await enrolAll(store, acme, ['p1', 'p2'])
     const planIds = (await allPlans(store)).map(({ planId }) => planId)
     const before = await store.findPlans('p1')
     let decided = 0
@@ -121,15 +101,15 @@ export const atomicityContract: Contract = {
     const user = (id: string) => link(store, acme, id)
     const outcomes = await Promise.allSettled([page(), user('u7'), page(), user('u8'), page(), user('u9')])
     assert.deepEqual(
-      outcomes.map(({ status }) => status),
+      each(outcomes, 'status'),
       outcomes.map((_, i) => (i % 2 === 0 ? 'rejected' : 'fulfilled')),
     )
     const users = await store.listUsers(acme, { after: null, limit: 100 })
     assert.deepEqual(users.map(({ partnerUserId }) => partnerUserId).sort(), ['u1', 'u7', 'u8', 'u9'])
     assert.deepEqual([await store.findPlans('p1'), decided], [before, 6])
-  },
+  })
 
-  'writes that share a commit are undone one by one': async ({ store, acme }) => {
+  test('writes that share a commit are undone one by one', async ({ store, acme }) => {
     const request = (partnerUserId: string) => ({
       partnerUserId,
       consentAccepted: true,
@@ -145,7 +125,7 @@ export const atomicityContract: Contract = {
       ),
     )
     assert.deepEqual(
-      outcomes.map(({ status }) => status),
+      each(outcomes, 'status'),
       outcomes.map((_, i) => (i % 3 === 0 ? 'rejected' : 'fulfilled')),
     )
     const users = await store.listUsers(acme, { after: null, limit: 500 })
@@ -153,9 +133,9 @@ export const atomicityContract: Contract = {
       new Set(users.map(({ partnerUserId }) => partnerUserId)),
       new Set(Array.from({ length: 200 }, (_, i) => `u${i}`).filter((_, i) => i % 3 !== 0)),
     )
-  },
+  })
 
-  'writes of one turn see each other, in the order they were made': async (world) => {
+  test('writes of one turn see each other, in the order they were made', async (world) => {
     const { store, acme } = world
     const { executionId } = await firstTranche(world)
     const said = filled(usd('4'), 'o1', 'partial')
@@ -177,16 +157,15 @@ export const atomicityContract: Contract = {
       ),
     )
     assert.deepEqual(seen, ['sent', 'partial', 'partial', 'partial', 'partial'])
-  },
+  })
 }
 
 // Unique records stay unique whatever a decision returns: the store does not rely on correct decisions.
 
-export const uniquenessContract: Contract = {
-  'an order id is recorded once in a tenant': async (world) => {
+export const uniquenessContract: Contract = (test) => {
+  test('an order id is recorded once in a tenant', async (world) => {
     const { store, acme } = world
-    await link(store, acme)
-    for (const id of ['p1', 'p2']) await sendPlan(store, acme, { partnerPlanId: id })
+    await enrolAll(store, acme, ['p1', 'p2'])
     await tick(world, '60000')
     const [first, second] = await poll(store, acme)
     assert.ok(first && second)
@@ -199,11 +178,10 @@ export const uniquenessContract: Contract = {
     await assert.rejects(again)
     const { execution, trade, window } = (await store.findExecution(second.executionId)) ?? {}
     assert.deepEqual([execution?.status, trade, window?.spent], ['sent', null, 0n])
-  },
+  })
 
-  'a plan exists once in a tenant': async ({ store, acme }) => {
-    await link(store, acme)
-    await sendPlan(store, acme)
+  test('a plan exists once in a tenant', async ({ store, acme }) => {
+    await enrol(store, acme)
     const unseen = { plan: null, window: null, usedStarts: [], usedBeforeReset: null }
     const again = store.changePlan(acme, { ...PLAN, partnerPlanId: 'p2' }, (seen, now) =>
       writePlan({ ...seen, ...unseen }, PLAN, now),
@@ -211,11 +189,10 @@ export const uniquenessContract: Contract = {
     await assert.rejects(again)
     const [plan, another] = await store.findPlans('p1')
     assert.deepEqual([plan?.windows.length, another], [1, undefined])
-  },
+  })
 
-  'a plan has one current window': async ({ store, acme }) => {
-    await link(store, acme)
-    await sendPlan(store, acme)
+  test('a plan has one current window', async ({ store, acme }) => {
+    await enrol(store, acme)
     const opening = store.changePlan(acme, PLAN, (seen, now) => ({
       ...writePlan(seen, { ...PLAN, amount: usd('70') }, now),
       close: null,
@@ -223,9 +200,9 @@ export const uniquenessContract: Contract = {
     await assert.rejects(opening)
     const [plan] = await store.findPlans('p1')
     assert.deepEqual([plan?.amount, plan?.windows.map(({ budget }) => budget)], [usd('60'), [usd('60')]])
-  },
+  })
 
-  'a user exists once in a tenant': async ({ store, acme, advance }) => {
+  test('a user exists once in a tenant', async ({ store, acme, advance }) => {
     await link(store, acme)
     advance(1)
     const request = {
@@ -237,17 +214,17 @@ export const uniquenessContract: Contract = {
     // It may overwrite the user or refuse: either will do.
     await Promise.allSettled([store.changeUser(acme, 'u1', (_, now) => linkUser(null, request, now))])
     assert.equal((await store.listUsers(acme, PAGE)).length, 1)
-  },
+  })
 
-  'a secret opens one door': async ({ store, acme, bolt }) => {
+  test('a secret opens one door', async ({ store, acme, bolt }) => {
     const key = keyFor(acme)
     const audit = { osUser: 'test', action: 'key create', subject: 'acme', detail: {} }
     await store.addKey(key, audit)
     await assert.rejects(store.addKey(keyFor(bolt, { sha256: key.sha256 }), audit))
     assert.deepEqual(await store.listKeys('bolt'), [])
-  },
+  })
 
-  'a refused report is kept once': async (world) => {
+  test('a refused report is kept once', async (world) => {
     const { store, acme } = world
     const { executionId, amount } = await firstTranche(world)
     await setUser(store, acme, 'u1', 'disabled')
@@ -258,9 +235,9 @@ export const uniquenessContract: Contract = {
       )
     await Promise.allSettled([unseen(), unseen()])
     assert.equal((await store.listLateFills(PAGE)).length, 1)
-  },
+  })
 
-  'a window never holds more than its budget': async (world) => {
+  test('a window never holds more than its budget', async (world) => {
     const { store, acme } = world
     const { executionId, amount } = await firstTranche(world)
     const spend = (spent: Usd, released: Usd) =>
@@ -273,5 +250,5 @@ export const uniquenessContract: Contract = {
     await assert.rejects(spend(amount, usd('1')), 'nothing is released while a window is current')
     const found = await store.findExecution(executionId)
     assert.deepEqual([found?.trade, found?.window.reserved, found?.window.spent], [null, amount, 0n])
-  },
+  })
 }

@@ -8,14 +8,14 @@ import {
   adjustTo,
   allPlans,
   type Contract,
+  each,
+  enrol,
   filled,
   firstTranche,
-  link,
   PAGE,
   poll,
   problem,
   report,
-  sendPlan,
   setUser,
   tick,
   type World,
@@ -53,8 +53,8 @@ const COVERED = {
   },
 } as const
 
-export const damagedRowContract: Contract = {
-  'the check names a trade or a late report by each column that is not what was stored': async (world) => {
+export const damagedRowContract: Contract = (test) => {
+  test('the check names a trade or a late report by each column that is not what was stored', async (world) => {
     const { store, acme, place } = world
     const { executionId } = await firstTranche(world)
     await report(store, acme, executionId, filled(usd('9'), 'o1'))
@@ -78,38 +78,37 @@ export const damagedRowContract: Contract = {
         assert.deepEqual(await kinds(world), [], `${table}: ${undo}`)
       }
     }
-  },
+  })
 
-  'a late fill that is not what the partner reported is not accepted, and its retry is answered as ever':
-    async ({ another }) => {
-      for (const sql of [
-        'update late_reports set usd_amount = usd_amount + 1',
-        "update late_reports set fingerprint = 'x' || substr(fingerprint, 2)",
-        'update late_reports set received_at = received_at + 1',
-        "update late_reports set reason = 'execution_pending'",
-        "update late_reports set content_digest = 'x' || substr(content_digest, 2)",
-      ]) {
-        const world = await another()
-        const { store, acme } = world
-        const { executionId, said } = await keptAndDamaged(world, sql)
-        await assert.rejects(accept(world, executionId), DAMAGED)
-        assert.equal((await report(store, acme, executionId, said)).kind, 'refused')
-        const [late] = await store.listLateFills(PAGE)
-        assert.deepEqual([late?.acceptedAt, late?.decidedAt], [null, null])
-        assert.deepEqual(await changed(world), ['late_reports row 1'])
-      }
-    },
+  test('a late fill that is not what the partner reported is not accepted, and its retry is answered as ever', async (world) => {
+    const { another } = world
 
-  'a late fill from before it had a digest is accepted': async (world) => {
+    for (const sql of [
+      'update late_reports set usd_amount = usd_amount + 1',
+      "update late_reports set fingerprint = 'x' || substr(fingerprint, 2)",
+      'update late_reports set received_at = received_at + 1',
+      "update late_reports set reason = 'execution_pending'",
+      "update late_reports set content_digest = 'x' || substr(content_digest, 2)",
+    ]) {
+      const world = await another()
+      const { store, acme } = world
+      const { executionId, said } = await keptAndDamaged(world, sql)
+      await assert.rejects(accept(world, executionId), DAMAGED)
+      assert.equal((await report(store, acme, executionId, said)).kind, 'refused')
+      const [late] = await store.listLateFills(PAGE)
+      assert.deepEqual([late?.acceptedAt, late?.decidedAt], [null, null])
+      assert.deepEqual(await changed(world), ['late_reports row 1'])
+    }
+  })
+
+  test('a late fill from before it had a digest is accepted', async (world) => {
     const { executionId } = await keptAndDamaged(world, 'update late_reports set content_digest = null')
     assert.deepEqual(await kinds(world), [])
     await accept(world, executionId)
     assert.deepEqual(await kinds(world), [])
-  },
+  })
 
-  'a late fill that was accepted beside a trade is not accepted again when the disk forgets it': async (
-    world,
-  ) => {
+  test('a late fill that was accepted beside a trade is not accepted again when the disk forgets it', async (world) => {
     const { store, acme, place } = world
     const { executionId } = await firstTranche(world)
     await setUser(store, acme, 'u1', 'disabled')
@@ -128,12 +127,11 @@ export const damagedRowContract: Contract = {
     await report(store, acme, executionId, filled(usd('5'), 'o2'))
     await damage(place, "update late_reports set accepted_at = 1 where partner_order_id = 'o2'")
     assert.deepEqual(await kinds(world), ['late_report'])
-  },
+  })
 
-  'a stop that came back of a user who is not disabled stops nothing, and is a finding': async (world) => {
+  test('a stop that came back of a user who is not disabled stops nothing, and is a finding', async (world) => {
     const { store, acme, place } = world
-    await link(store, acme)
-    await sendPlan(store, acme)
+    await enrol(store, acme)
     await damage(
       place,
       `insert into stops (user_id, tenant_id, plan_id, plans_paused, executions_cancelled, begun_at)
@@ -141,10 +139,7 @@ export const damagedRowContract: Contract = {
     )
     assert.equal((await tick(world, '60000')).executionsCreated, 1)
     assert.equal((await poll(store, acme)).length, 1)
-    assert.deepEqual(
-      (await allPlans(store)).map(({ status }) => status),
-      ['active'],
-    )
+    assert.deepEqual(each(await allPlans(store), 'status'), ['active'])
     assert.deepEqual(await kinds(world), ['user_stop'])
-  },
+  })
 }

@@ -45,8 +45,8 @@ async function frozenAfterOne(world: World): Promise<World & { first: string }> 
 
 const decided = async ({ store, machine }: World) => decisions(await store.peekPass(), 0, machine)
 
-export const frozenContract: Contract = {
-  'nothing fires, and no window rolls, in whichever step of a pass it is noticed': async (empty) => {
+export const frozenContract: Contract = (test) => {
+  test('nothing fires, and no window rolls, in whichever step of a pass it is noticed', async (empty) => {
     const world = await frozenAfterOne(empty)
     const { store, advance } = world
     const before = [await allExecutions(store), await allPlans(store)]
@@ -59,9 +59,9 @@ export const frozenContract: Contract = {
     assert.equal(await countDuePlans(store), 1)
     await store.previewDuePlans(planIds, await decided(world))
     assert.deepEqual([await allExecutions(store), await allPlans(store)], before)
-  },
+  })
 
-  'a pass that is refused asks no feed for a price, and does not judge the clock by it': async (empty) => {
+  test('a pass that is refused asks no feed for a price, and does not judge the clock by it', async (empty) => {
     const { store, machine, now } = await frozenAfterOne(empty)
     let asked = 0
     const observe = async () => {
@@ -73,19 +73,18 @@ export const frozenContract: Contract = {
     await store.resume(AUDIT)
     await assert.rejects(runPass({ store, machine, observe }), problem('clock_disputed'))
     assert.equal(asked, 1)
-  },
+  })
 
-  'no poll is answered, whether anything is due or not, and no lease changes': async (world) => {
+  test('no poll is answered, whether anything is due or not, and no lease changes', async (world) => {
     const { store, acme, bolt, advance } = await frozenAfterOne(world)
     const before = await allExecutions(store)
     await assert.rejects(poll(store, bolt), FROZEN)
     advance(LEASE_MS)
     await assert.rejects(poll(store, acme), FROZEN)
     assert.deepEqual(await allExecutions(store), before)
-  },
+  })
 
-  'of plans, what starts is refused': async (world) => {
-    const { store, acme } = world
+  test('of plans, what starts is refused', async ({ store, acme }) => {
     await link(store, acme, 'u1')
     await sendPlan(store, acme, {})
     await sendPlan(store, acme, { partnerPlanId: 'paused', status: 'paused' })
@@ -102,9 +101,9 @@ export const frozenContract: Contract = {
     ])
       await assert.rejects(sendPlan(store, acme, starts), FROZEN)
     assert.deepEqual(await allPlans(store), before)
-  },
+  })
 
-  'of users and plans, what stops is taken, and users are': async (world) => {
+  test('of users and plans, what stops is taken, and users are', async (world) => {
     const { store, acme, first } = await frozenAfterOne(world)
     const [before] = await allPlans(store)
     await sendPlan(store, acme, {})
@@ -122,9 +121,9 @@ export const frozenContract: Contract = {
     await store.changeWebhook(acme, (seen, now) => register(seen, 'https://a.example/', 's', now))
     await store.readyToTest(acme)
     await store.deleteWebhook(acme)
-  },
+  })
 
-  'a sandbox is neither moved on nor fired in, and can be wiped': async (empty) => {
+  test('a sandbox is neither moved on nor fired in, and can be wiped', async (empty) => {
     const world = await frozenAfterOne(empty)
     const { store, machine, acme } = world
     const options = { store, machine, tenant: acme, price: null, audit: AUDIT }
@@ -135,9 +134,9 @@ export const frozenContract: Contract = {
     assert.equal((await allExecutions(store)).length, 1)
     const { keyId } = await store.addKey(keyFor(acme), AUDIT)
     assert.equal((await store.resetSandbox({ ...acme, keyId }, AUDIT)).executions, 1)
-  },
+  })
 
-  'confirmations are recorded: fills, replays, failures, and late fills are kept': async (world) => {
+  test('confirmations are recorded: fills, replays, failures, and late fills are kept', async (world) => {
     const { store, acme, first } = await frozenAfterOne(world)
     const said = filled(usd('10'), 'o1')
     assert.equal((await report(store, acme, first, said)).kind, 'recorded')
@@ -145,9 +144,9 @@ export const frozenContract: Contract = {
     assert.equal((await report(store, acme, first, filled(usd('9'), 'o2'))).kind, 'refused')
     const failing = await frozenAfterOne(await world.another())
     assert.equal((await report(failing.store, failing.acme, failing.first, failed())).kind, 'recorded')
-  },
+  })
 
-  'what operators do is taken': async (world) => {
+  test('what operators do is taken', async (world) => {
     const { store, acme, first } = await frozenAfterOne(world)
     await store.cancelExecution(first, (seen, now) => cancelByHand(seen, 'frozen', now), AUDIT)
     await store.changePartner('acme', (seen, now) => setHeld(seen, true, now), AUDIT)
@@ -158,9 +157,9 @@ export const frozenContract: Contract = {
     await store.eraseUser(acme, 'u1', AUDIT)
     assert.equal((await report(store, acme, first, filled(usd('9'), 'o1'))).kind, 'refused')
     assert.equal((await store.listLateFills({ after: null, limit: 9 })).length, 1)
-  },
+  })
 
-  'a freeze says why until a resume ends it, each once in the audit log': async (empty) => {
+  test('a freeze says why until a resume ends it, each once in the audit log', async (empty) => {
     const world = await frozenAfterOne(empty)
     const { store, acme, advance, now, connect } = world
     const frozen = { kind: 'operator', at: T0, ...WHY, movedTo: null, replaced: [] }
@@ -191,9 +190,9 @@ export const frozenContract: Contract = {
     const { windowsRolled, executionsCreated } = await tick(world, '60000')
     assert.deepEqual([windowsRolled, executionsCreated], [1, 1])
     assert.equal((await poll(store, acme)).length, 2)
-  },
+  })
 
-  'one that has moved takes no write, from whatever was open before, and can be read': async (empty) => {
+  test('one that has moved takes no write, from whatever was open before, and can be read', async (empty) => {
     const { store, acme, place, first, connect } = await frozenAfterOne(empty)
     await damage(place, `update frozen set kind = 'moved', moved_to = 'elsewhere.db'`)
     for (const open of [store, await connect()]) {
@@ -216,5 +215,5 @@ export const frozenContract: Contract = {
       assert.equal((await allExecutions(open)).length, 1)
       assert.equal((await open.findPartner('late')) ?? null, null)
     }
-  },
+  })
 }

@@ -9,11 +9,13 @@ import { IMPORTED } from '../../../src/core/price.ts'
 import { DAY_MS, HOUR_MS, type Instant, MINUTE_MS, plus } from '../../../src/core/time.ts'
 import type { PageRequest, Store } from '../../../src/store/store.ts'
 import {
-  AUDIT,
   audited,
   type Contract,
+  enrol,
+  enrolAll,
   filled,
-  link,
+  noted,
+  plansNamed,
   poll,
   problem,
   report,
@@ -39,49 +41,46 @@ type Listing = {
   cursor: (row: never) => number | string
 }
 
-export const listingContract: Contract = {
-  'an order leads to its executions: by a trade, a further purchase or a late fill, of whom was asked':
-    async (world) => {
-      const { store, acme, bolt } = world
-      const ids: Record<string, string> = {}
-      for (const [name, tenant] of [
-        ['one', acme],
-        ['other', bolt],
-      ] as const) {
-        await link(store, tenant)
-        await sendPlan(store, tenant)
-        await tick(world, '60000')
-        const [sent] = await poll(store, tenant)
-        ids[name] = sent?.executionId ?? ''
-        await report(store, tenant, ids[name], filled(usd('10'), 'o1'))
-        await report(store, tenant, ids[name], filled(usd('5'), 'o2'))
-      }
-      const { one = '', other = '' } = ids
-      const found = async (slug: string | null, order: string) =>
-        (await store.findByOrder({ slug, environment: null }, order)).map(({ execution, orderIs }) => [
-          execution.executionId,
-          ...orderIs,
-        ])
-      assert.deepEqual(await found(null, 'o1'), [
-        [one, 'trade'],
-        [other, 'trade'],
+export const listingContract: Contract = (test) => {
+  test('an order leads to its executions: by a trade, a further purchase or a late fill, of whom was asked', async (world) => {
+    const { store, acme, bolt } = world
+    const ids: Record<string, string> = {}
+    for (const [name, tenant] of [
+      ['one', acme],
+      ['other', bolt],
+    ] as const) {
+      await enrol(store, tenant)
+      await tick(world, '60000')
+      const [sent] = await poll(store, tenant)
+      ids[name] = sent?.executionId ?? ''
+      await report(store, tenant, ids[name], filled(usd('10'), 'o1'))
+      await report(store, tenant, ids[name], filled(usd('5'), 'o2'))
+    }
+    const { one = '', other = '' } = ids
+    const found = async (slug: string | null, order: string) =>
+      (await store.findByOrder({ slug, environment: null }, order)).map(({ execution, orderIs }) => [
+        execution.executionId,
+        ...orderIs,
       ])
-      assert.deepEqual(await found('acme', 'o2'), [[one, 'late_fill']])
-      await store.acceptLateFill({ executionId: one, reportId: null }, acceptLate, () => AUDIT)
-      assert.deepEqual(await found(null, 'o2'), [
-        [one, 'further_purchase', 'late_fill'],
-        [other, 'late_fill'],
-      ])
-      assert.deepEqual(await found('bolt', 'o1'), [[other, 'trade']])
-      assert.deepEqual(await found(null, 'O1'), [])
-      assert.deepEqual(await store.findByOrder({ slug: 'acme', environment: 'live' }, 'o1'), [])
-    },
+    assert.deepEqual(await found(null, 'o1'), [
+      [one, 'trade'],
+      [other, 'trade'],
+    ])
+    assert.deepEqual(await found('acme', 'o2'), [[one, 'late_fill']])
+    await store.acceptLateFill({ executionId: one, reportId: null }, acceptLate, noted)
+    assert.deepEqual(await found(null, 'o2'), [
+      [one, 'further_purchase', 'late_fill'],
+      [other, 'late_fill'],
+    ])
+    assert.deepEqual(await found('bolt', 'o1'), [[other, 'trade']])
+    assert.deepEqual(await found(null, 'O1'), [])
+    assert.deepEqual(await store.findByOrder({ slug: 'acme', environment: 'live' }, 'o1'), [])
+  })
 
-  'every listing in pages gives each row once, in order': async (world) => {
+  test('every listing in pages gives each row once, in order', async (world) => {
     const { store, acme } = world
     for (let i = 0; i < ROWS; i++) {
-      await link(store, acme, `u${i}`)
-      await sendPlan(store, acme, { partnerUserId: `u${i}`, partnerPlanId: `p${i}` })
+      await enrol(store, acme, { partnerUserId: `u${i}`, partnerPlanId: `p${i}` })
       await store.addPrice({ price: price(`${60_000 + i}`), source: 'test' })
       world.advance(1)
     }
@@ -153,13 +152,12 @@ export const listingContract: Contract = {
         assert.deepEqual(rows, all, `${name} by ${limit}`)
       }
     }
-  },
+  })
 
-  'windows ahead of their place are listed in pages, to the last': async (world) => {
+  test('windows ahead of their place are listed in pages, to the last', async (world) => {
     const { store, acmeLive, bolt } = world
     for (const tenant of [acmeLive, bolt]) {
-      await link(store, tenant)
-      for (let i = 0; i < ROWS; i++) await sendPlan(store, tenant, { partnerPlanId: `p${i}` })
+      await enrolAll(store, tenant, plansNamed(ROWS))
     }
     world.advance(DAY_MS)
     await tick(world, '60000')
@@ -180,12 +178,11 @@ export const listingContract: Contract = {
       found,
       plans.map(({ planId }) => planId),
     )
-  },
+  })
 
-  'a plan is listed with its current window, and one that was cancelled with none': async (world) => {
+  test('a plan is listed with its current window, and one that was cancelled with none', async (world) => {
     const { store, acme } = world
-    await link(store, acme)
-    for (const id of ['p1', 'p2', 'p3']) await sendPlan(store, acme, { partnerPlanId: id })
+    await enrolAll(store, acme, ['p1', 'p2', 'p3'])
     world.advance(DAY_MS)
     await tick(world, '60000')
     await sendPlan(store, acme, { partnerPlanId: 'p2', status: 'cancelled' })
@@ -194,12 +191,11 @@ export const listingContract: Contract = {
       windows.map((window) => window && [window.start, window.closed]),
       [[plus(T0, DAY_MS), null], null, [plus(T0, DAY_MS), null]],
     )
-  },
+  })
 
-  'executions are listed by their status': async (world) => {
+  test('executions are listed by their status', async (world) => {
     const { store, acme } = world
-    await link(store, acme)
-    for (const id of ['p1', 'p2', 'p3']) await sendPlan(store, acme, { partnerPlanId: id })
+    await enrolAll(store, acme, ['p1', 'p2', 'p3'])
     await tick(world, '60000')
     const [first] = await poll(store, acme, 2)
     await report(store, acme, first?.executionId ?? '', filled(usd('10')))
@@ -209,7 +205,7 @@ export const listingContract: Contract = {
       [await count('pending'), await count('sent'), await count('filled'), await count('failed')],
       [1, 1, 1, 0],
     )
-  },
+  })
 }
 
 // Prices: listed in order, imported all or none, and never taken from the future.
@@ -222,31 +218,16 @@ async function* batches(...all: ReturnType<typeof row>[][]) {
 const listed = async (store: Store) =>
   (await store.listPrices({ after: null, limit: 100 })).map((one) => [one.at, one.price, one.source])
 
-export const priceContract: Contract = {
-  'prices are listed from the oldest on, in pages': async ({ store, advance }) => {
-    for (let i = 0; i < 5; i++) {
-      assert.equal(await store.addPrice({ price: price(`${60_000 + i}`), source: 'test' }), at(i))
-      advance(HOUR_MS)
-    }
-    const page = async (after: number | null) =>
-      (await store.listPrices({ after, limit: 2 })).map((one) => one.at)
-    assert.deepEqual(await page(null), [at(0), at(1)])
-    assert.deepEqual(await page(at(1)), [at(2), at(3)])
-    assert.deepEqual(await page(at(3)), [at(4)])
-  },
-
-  'a price is removed alone, audited, and the volatility is worked out anew': async (world) => {
+export const priceContract: Contract = (test) => {
+  test('a price is removed alone, audited, and the volatility is worked out anew', async (world) => {
     const { store, advance } = world
     for (let i = 0; i < 3; i++) {
       await store.addPrice({ price: price(`${60_000 + i}`), source: 'test' })
       if (i < 2) advance(HOUR_MS)
     }
-    await assert.rejects(
-      store.removePrice(at(9), () => AUDIT),
-      problem('price_not_found'),
-    )
+    await assert.rejects(store.removePrice(at(9), noted), problem('price_not_found'))
     const before = await audited(world)
-    const removed = await store.removePrice(at(2), () => AUDIT)
+    const removed = await store.removePrice(at(2), noted)
     assert.deepEqual(removed, { at: at(2), price: price('60002'), source: 'test' })
     assert.equal(await audited(world), before + 1)
     assert.deepEqual(
@@ -255,9 +236,9 @@ export const priceContract: Contract = {
     )
     const { volatility } = await store.peekPass()
     assert.deepEqual([volatility.hours, volatility.last?.at], [1, at(1)])
-  },
+  })
 
-  'a price ahead of the clock is no price yet, and one from a file hides no lost feed': async (world) => {
+  test('a price ahead of the clock is no price yet, and one from a file hides no lost feed', async (world) => {
     const { store, advance } = world
     const seen = async () => {
       const { now } = await store.readClock()
@@ -275,9 +256,9 @@ export const priceContract: Contract = {
       sampled.map((one) => one.at),
       [at(0), at(1)],
     )
-  },
+  })
 
-  'an import adds what is not there, and replaces nothing': async ({ store, advance }) => {
+  test('an import adds what is not there, and replaces nothing', async ({ store, advance }) => {
     await store.addPrice({ price: price('60000'), source: 'feed' })
     advance(MINUTE_MS)
     const rows = batches([row(1, '61000'), row(0, '50000')], [row(-2, '59000'), row(1, '61000')])
@@ -289,9 +270,9 @@ export const priceContract: Contract = {
     ])
     const { volatility } = await store.peekPass()
     assert.deepEqual([volatility.hours, volatility.last?.at], [3, at(1)], 'worked out anew')
-  },
+  })
 
-  'an import that breaks off leaves nothing behind, and the next one may begin': async ({ store }) => {
+  test('an import that breaks off leaves nothing behind, and the next one may begin', async ({ store }) => {
     const stop = new Error('the file ends here')
     async function* broken() {
       yield [row(0, '60000')]
@@ -304,14 +285,14 @@ export const priceContract: Contract = {
     assert.deepEqual(await listed(store), [])
     assert.equal(await store.importPrices(batches([row(2, '62000')]), 'file'), 1)
     assert.deepEqual(await listed(store), [[at(2), price('62000'), 'file']])
-  },
+  })
 
-  'a pass takes no price that lies ahead of it': async ({ store, advance }) => {
+  test('a pass takes no price that lies ahead of it', async ({ store, advance }) => {
     await store.importPrices(batches([row(0, '60000'), row(1, '61000')]), 'file')
     for (const known of [await store.peekPass(), await store.beginPass(null)]) {
       assert.deepEqual(known.price, { price: price('60000'), at: at(0) })
     }
     advance(HOUR_MS)
     assert.equal((await store.peekPass()).price?.at, at(1))
-  },
+  })
 }

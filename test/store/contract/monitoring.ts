@@ -20,12 +20,17 @@ import {
   AUDIT,
   accept,
   type Contract,
+  each,
+  enrol,
+  enrolAll,
   failed,
   filled,
   firstTranche,
   keyFor,
   link,
+  noted,
   PLAN,
+  plansNamed,
   poll,
   report,
   sendPlan,
@@ -74,23 +79,20 @@ const WRONG_CONFIRMATIONS: [kind: string, wrong: (made: Recorded) => Recorded][]
 /** A delivered execution of each of so many live plans, fired at a price of 60,000. */
 async function liveOut(world: World, plans: number): Promise<string[]> {
   const { store, acmeLive } = world
-  await link(store, acmeLive)
-  for (let i = 1; i <= plans; i++) await sendPlan(store, acmeLive, { partnerPlanId: `p${i}` })
+  await enrolAll(store, acmeLive, plansNamed(plans, 1))
   await tick(world, '60000')
   return (await poll(store, acmeLive)).map(({ executionId }) => executionId)
 }
 
-export const monitoringContract: Contract = {
-  'the check names the rule that a wrong confirmation broke': async (world) => {
+export const monitoringContract: Contract = (test) => {
+  test('the check names the rule that a wrong confirmation broke', async (world) => {
     for (const [kind, wrong] of WRONG_CONFIRMATIONS) {
       assert.deepEqual(await afterConfirming(await world.another(), wrong), [kind])
     }
     assert.deepEqual(await afterConfirming(world, (made) => made), [])
-  },
+  })
 
-  'the check finds open executions of a plan that is cancelled and of a user who is disabled': async (
-    ended,
-  ) => {
+  test('the check finds open executions of a plan that is cancelled and of a user who is disabled', async (ended) => {
     await firstTranche(ended)
     await ended.store.changePlan(ended.acme, PLAN, (seen, now) => ({
       ...writePlan(seen, { ...PLAN, status: 'cancelled' }, now),
@@ -104,11 +106,10 @@ export const monitoringContract: Contract = {
       stopsPlans: false,
     }))
     assert.deepEqual(kindsOf(await left.store.findFaults()), ['execution_open', 'plan_user'])
-  },
+  })
 
-  'the check finds a plan without the window it must have, and an adjustment below nothing': async (plan) => {
-    await link(plan.store, plan.acme)
-    await sendPlan(plan.store, plan.acme)
+  test('the check finds a plan without the window it must have, and an adjustment below nothing', async (plan) => {
+    await enrol(plan.store, plan.acme)
     await plan.store.changePlan(plan.acme, PLAN, (seen, now) => ({
       ...writePlan(seen, { ...PLAN, amount: amount('70') }, now),
       open: null,
@@ -117,42 +118,32 @@ export const monitoringContract: Contract = {
     const world = await plan.another()
     const { executionId } = await firstTranche(world)
     await report(world.store, world.acme, executionId, filled(amount('10'), 'o1'))
+    const none = { usd: ZERO_USD, btc: 0n as never }
+    const origin = { reason: 'wrong', reportId: null, partnerOrderId: null, fill: null }
     const below = (text: string) =>
       world.store.adjustTrade(
         executionId,
-        ({ window, latestId }, now) => {
+        ({ window, latestId }, recordedAt) => {
           assert.ok(window)
-          const usd = amount(text)
-          const none = { usd: ZERO_USD, btc: 0n as never }
-          const origin = { reason: 'wrong', reportId: null, partnerOrderId: null, fill: null }
+          const change = { ...none, usd: amount(text), adjustmentId: latestId + 1, executionId, recordedAt }
           return {
-            window: { ...window, spent: (window.spent + usd) as Usd },
-            adjustment: {
-              adjustmentId: latestId + 1,
-              executionId: executionId,
-              usd,
-              btc: 0n as never,
-              recordedAt: now,
-              ...origin,
-            },
+            window: { ...window, spent: (window.spent + change.usd) as Usd },
+            adjustment: { ...change, ...origin },
             before: none,
             after: none,
             odd: null,
           }
         },
-        () => AUDIT,
+        noted,
       )
     await assert.rejects(below('-11'), 'a window never spends less than nothing')
     await below('-10')
     assert.deepEqual(kindsOf(await world.store.findFaults()), ['adjustment_amount'])
-  },
+  })
 
-  'warnings name keys that end, executions nobody confirms and fills nobody decided on': async (world) => {
+  test('warnings name keys that end, executions nobody confirms and fills nobody decided on', async (world) => {
     const { store, acme, acmeLive } = world
-    for (const tenant of [acme, acmeLive]) {
-      await link(store, tenant)
-      await sendPlan(store, tenant)
-    }
+    for (const tenant of [acme, acmeLive]) await enrol(store, tenant)
     await tick(world, '60000')
     const named = ['executions_stuck', 'key_ends', 'late_fills']
     const warned = async () => kindsOf(await store.findWarnings()).filter((kind) => named.includes(kind))
@@ -176,11 +167,9 @@ export const monitoringContract: Contract = {
     assert.deepEqual(ofTest, [], 'a test environment sets off no alarm')
     await neglect(acmeLive)
     assert.deepEqual(await warned(), named)
-  },
+  })
 
-  'a fill from before its execution is named for thirty days, while it is one: recorded, or kept': async (
-    world,
-  ) => {
+  test('a fill from before its execution is named for thirty days, while it is one: recorded, or kept', async (world) => {
     const { store, acmeLive: tenant } = world
     const [early = '', timely = '', late = '', failing = ''] = await liveOut(world, 4)
     world.advance(MINUTE_MS)
@@ -201,66 +190,58 @@ export const monitoringContract: Contract = {
     await accept(world, late)
     assert.deepEqual((await named()).sort(), subjects.toSorted(), 'accepted as well')
     const none = { usd: ZERO_USD, btc: 0n as never, reason: 'of another order' }
-    await store.adjustTrade(
-      late,
-      (seen, now) => adjust(seen, none, now),
-      () => AUDIT,
-    )
+    await store.adjustTrade(late, (seen, now) => adjust(seen, none, now), noted)
     assert.deepEqual(await named(), subjects.slice(1), 'nothing was bought for it')
     world.advance(EARLY_FILL_DAYS * DAY_MS)
     assert.deepEqual(await named(), subjects.slice(1))
     world.advance(1)
     assert.deepEqual(await named(), [])
-  },
+  })
 
-  'a fill at an odd price is named, by the price its tranche saw or else the stored one, and as it was adjusted':
-    async (world) => {
-      const { store, acmeLive: tenant } = world
-      const [saw = '', alike = ''] = await liveOut(world, 2)
-      await sendPlan(store, tenant, { partnerPlanId: 'clock' })
-      world.advance(12 * HOUR_MS)
-      await tick(world)
-      const blind = (await poll(store, tenant)).find(({ firing }) => firing.price === null)?.executionId ?? ''
-      const at = (executionPrice: string, coins: string): Report => ({
-        ...filled(amount('10')),
-        executionPrice: price(executionPrice),
-        btcAmount: btc(coins),
-      })
-      const named = async () =>
-        (await store.findWarnings())
-          .filter(({ kind }) => kind === 'trade_price')
-          .map(({ subject, message }) => [subject, message])
-      await report(store, tenant, alike, at('60000', '0.00016666'))
-      for (const id of [saw, blind]) await report(store, tenant, id, at('0.00064', '15625'))
-      const words =
-        'is confirmed as 10.00 USD for 15625.00000000 BTC at 0.00064, while the market was at 60000.00'
-      assert.deepEqual(
-        await named(),
-        [saw, blind].map((id) => [`trade ${id}`, `${words}: ask the partner what unit its figures have`]),
+  test('a fill at an odd price is named, by the price its tranche saw or else the stored one, and as it was adjusted', async (world) => {
+    const { store, acmeLive: tenant } = world
+    const [saw = '', alike = ''] = await liveOut(world, 2)
+    await sendPlan(store, tenant, { partnerPlanId: 'clock' })
+    world.advance(12 * HOUR_MS)
+    await tick(world)
+    const blind = (await poll(store, tenant)).find(({ firing }) => firing.price === null)?.executionId ?? ''
+    const at = (executionPrice: string, coins: string): Report => ({
+      ...filled(amount('10')),
+      executionPrice: price(executionPrice),
+      btcAmount: btc(coins),
+    })
+    const named = async () =>
+      (await store.findWarnings())
+        .filter(({ kind }) => kind === 'trade_price')
+        .map(({ subject, message }) => [subject, message])
+    await report(store, tenant, alike, at('60000', '0.00016666'))
+    for (const id of [saw, blind]) await report(store, tenant, id, at('0.00064', '15625'))
+    const words =
+      'is confirmed as 10.00 USD for 15625.00000000 BTC at 0.00064, while the market was at 60000.00'
+    assert.deepEqual(
+      await named(),
+      [saw, blind].map((id) => [`trade ${id}`, `${words}: ask the partner what unit its figures have`]),
+    )
+    const to = (id: string, coins: string) =>
+      store.adjustTrade(
+        id,
+        (seen, now) => adjust(seen, { usd: amount('10'), btc: btc(coins), reason: 'satoshis' }, now),
+        noted,
       )
-      const to = (id: string, coins: string) =>
-        store.adjustTrade(
-          id,
-          (seen, now) => adjust(seen, { usd: amount('10'), btc: btc(coins), reason: 'satoshis' }, now),
-          () => AUDIT,
-        )
-      for (const id of [saw, blind]) await to(id, '0.00016666')
-      assert.deepEqual(await named(), [])
-      await to(alike, '1000')
-      const [[subject, message = ''] = []] = await named()
-      assert.equal(subject, `trade ${alike}`)
-      assert.match(
-        message,
-        /^is adjusted to 10\.00 USD for 1000\.0{8} BTC at 60000\.00, which contradict each other/,
-      )
-    },
+    for (const id of [saw, blind]) await to(id, '0.00016666')
+    assert.deepEqual(await named(), [])
+    await to(alike, '1000')
+    const [[subject, message = ''] = []] = await named()
+    assert.equal(subject, `trade ${alike}`)
+    assert.match(
+      message,
+      /^is adjusted to 10\.00 USD for 1000\.0{8} BTC at 60000\.00, which contradict each other/,
+    )
+  })
 
-  'the backlog is what is open and what a poll would be handed': async (world) => {
+  test('the backlog is what is open and what a poll would be handed', async (world) => {
     const { store, acme, bolt, now } = world
-    for (const tenant of [acme, bolt]) {
-      await link(store, tenant)
-      await sendPlan(store, tenant)
-    }
+    for (const tenant of [acme, bolt]) await enrol(store, tenant)
     await tick(world, '60000')
     const backlog = async () => {
       const { test, live } = await store.readBacklog(now())
@@ -283,16 +264,15 @@ export const monitoringContract: Contract = {
     // A disabled partner cannot poll.
     await store.changePartner('bolt', (partner, at) => setPartnerStatus(partner, 'disabled', at), AUDIT)
     assert.deepEqual(await backlog(), [1, 0, null])
-  },
+  })
 
-  'counts go on from where they were read last': async (world) => {
+  test('counts go on from where they were read last', async (world) => {
     const { store, acme, acmeLive } = world
     assert.deepEqual(await store.readMarks(), { executionId: null, passId: 0 })
     await firstTranche(world)
     const marks = await store.readMarks()
     assert.deepEqual((await store.countExecutionsAfter(null)).created, { test: 1, live: 0 })
-    await link(store, acmeLive)
-    await sendPlan(store, acmeLive)
+    await enrol(store, acmeLive)
     await sendPlan(store, acme, { partnerPlanId: 'paused', status: 'paused' })
     await sendPlan(store, acme, { partnerPlanId: 'over', status: 'cancelled' })
     world.advance(MINUTE_MS)
@@ -300,17 +280,14 @@ export const monitoringContract: Contract = {
     const { created, last } = await store.countExecutionsAfter(marks.executionId)
     assert.deepEqual([created, last], [{ test: 0, live: 1 }, (await store.readMarks()).executionId])
     const passes = await store.listPassesAfter(marks.passId)
-    assert.deepEqual(
-      passes.map(({ at, finishedAt }) => [at, finishedAt]),
-      [[world.now(), world.now()]],
-    )
+    assert.deepEqual(each(passes, 'at', 'finishedAt'), [[world.now(), world.now()]])
     assert.deepEqual((await store.takeStock(world.now())).plans, {
       test: { active: 1, paused: 1, cancelled: 1 },
       live: { active: 1, paused: 0, cancelled: 0 },
     })
-  },
+  })
 
-  'a probe writes and leaves nothing, and no gap in the numbers of passes': async (world) => {
+  test('a probe writes and leaves nothing, and no gap in the numbers of passes', async (world) => {
     const { store } = world
     await firstTranche(world)
     const { passId } = await store.readMarks()
@@ -325,11 +302,9 @@ export const monitoringContract: Contract = {
     await Promise.all([store.probeWrite(), store.probeWrite()])
     assert.deepEqual(await seen(), before)
     assert.equal((await tick(world)).passId, passId + 1)
-  },
+  })
 
-  'what happened lately is the latest there is: passes oldest first, executions newest first': async (
-    world,
-  ) => {
+  test('what happened lately is the latest there is: passes oldest first, executions newest first', async (world) => {
     const { store, acme } = world
     await link(store, acme)
     for (const id of ['p1', 'p2', 'p3']) {
@@ -350,20 +325,24 @@ export const monitoringContract: Contract = {
         [2, 2, 1, 1],
       ],
     )
-    assert.deepEqual(
-      executions.map(({ partnerPlanId, tenant, status }) => [partnerPlanId, tenant, status]),
-      [
-        ['p3', 'acme test', 'pending'],
-        ['p2', 'acme test', 'pending'],
-      ],
-    )
-  },
+    assert.deepEqual(each(executions, 'partnerPlanId', 'tenant', 'status'), [
+      ['p3', 'acme test', 'pending'],
+      ['p2', 'acme test', 'pending'],
+    ])
+  })
 }
 
 // The vitals, and the part of them that every process can read: prices, feeds, polls, orders.
 
-export const vitalsContract: Contract = {
-  'vitals: the newest price, the feed that was asked last and since when it is down': async (world) => {
+/** What is known of a live partner. */
+export const vitalsOf = async ({ store, now }: World, { tenantId }: Tenant) => {
+  const { partners } = await store.readVitals(now(), await store.takeStock(now()))
+  assert.ok(partners.every(({ tenant }) => tenant.environment === 'live'))
+  return partners.find(({ tenant }) => tenant.tenantId === tenantId)
+}
+
+export const vitalsContract: Contract = (test) => {
+  test('vitals: the newest price, the feed that was asked last and since when it is down', async (world) => {
     const { store, now } = world
     const vitals = async () => store.readVitals(now(), await store.takeStock(now()))
     const pass = async (failure: string | null) => {
@@ -386,77 +365,52 @@ export const vitalsContract: Contract = {
     assert.deepEqual([newest?.at, newest?.source], [now(), 'test'])
     for (let passes = 1; passes < FEED_PASSES_SEEN; passes++) await tick(world)
     assert.equal((await vitals()).feed, null, 'no pass asks it any more')
-  },
+  })
 
-  'vitals: when a partner was heard of last, what waits for it, and what came of its orders': async (
-    world,
-  ) => {
+  test('vitals: when a partner was heard of last, what waits for it, and what came of its orders', async (world) => {
     const { store, acmeLive, now } = world
-    const acme = async () => {
-      const { partners } = await store.readVitals(now(), await store.takeStock(now()))
-      assert.deepEqual(
-        partners.map(({ tenant }) => tenant.environment),
-        ['live', 'live'],
-      )
-      return partners.find(({ tenant }) => tenant.tenantId === acmeLive.tenantId)
-    }
+    const acme = () => vitalsOf(world, acmeLive)
     const fresh = await acme()
     assert.deepEqual(
       [fresh?.polledAt, fresh?.confirmedAt, fresh?.due, fresh?.plansSince],
       [null, null, 0, null],
     )
-    await link(store, acmeLive)
-    for (const id of ['p1', 'p2', 'p3']) await sendPlan(store, acmeLive, { partnerPlanId: id })
+    await enrolAll(store, acmeLive, ['p1', 'p2', 'p3'])
     await tick(world, '60000')
     world.advance(MINUTE_MS)
     const due = await poll(store, acmeLive)
     const polledAt = now()
     const [first, second] = due
     await report(store, acmeLive, first?.executionId ?? '', filled(usd('10'), 'o1'))
-    await report(store, acmeLive, second?.executionId ?? '', {
-      status: 'failed',
-      partnerOrderId: 'o2',
-      executedAt: null,
-      failureReason: 'venue closed',
-    })
+    await report(store, acmeLive, second?.executionId ?? '', failed('o2'))
     world.advance(LEASE_MS)
     const seen = await acme()
     assert.deepEqual(
       [seen?.polledAt, seen?.confirmedAt, seen?.due, seen?.oldestDueAt, seen?.plansSince],
       [polledAt, polledAt, 1, T0, T0],
     )
-    const reasoned = { commonestReason: 'venue closed' }
+    const reasoned = { commonestReason: 'venue is down' }
     assert.deepEqual(seen?.orders, { filled: 1, failed: 1, newestFailed: false, ...reasoned })
-    const fail = async (executionId: string, partnerOrderId: string) =>
-      report(store, acmeLive, executionId, {
-        status: 'failed',
-        partnerOrderId,
-        executedAt: null,
-        failureReason: 'venue closed',
-      })
     const [third] = await poll(store, acmeLive)
-    await fail(third?.executionId ?? '', 'o3')
+    await report(store, acmeLive, third?.executionId ?? '', failed('o3'))
     assert.equal((await acme())?.orders.newestFailed, false, 'one of the newest three was filled')
     world.advance(DAY_MS)
     const later = await acme()
     assert.deepEqual([later?.orders.filled, later?.orders.failed], [0, 0])
     await tick(world, '60000')
     const [next] = await poll(store, acmeLive)
-    await fail(next?.executionId ?? '', 'o4')
+    await report(store, acmeLive, next?.executionId ?? '', failed('o4'))
     assert.deepEqual((await acme())?.orders, { filled: 0, failed: 1, newestFailed: true, ...reasoned })
     // More than the ledger holds: it cannot be stored.
     const executionId = next?.executionId ?? ''
     await report(store, acmeLive, executionId, filled(usd('92233720369'), 'o5'))
     const lateFills = { kept: 0, oldestAt: null, unkept: 1, firstUnkept: executionId }
     assert.deepEqual((await acme())?.lateFills, lateFills)
-  },
+  })
 
-  'a poll leaves its mark once a minute': async (world) => {
-    const { store, acmeLive, now } = world
-    const polledAt = async () => {
-      const { partners } = await store.readVitals(now(), await store.takeStock(now()))
-      return partners.find(({ tenant }) => tenant.tenantId === acmeLive.tenantId)?.polledAt
-    }
+  test('a poll leaves its mark once a minute', async (world) => {
+    const { store, acmeLive } = world
+    const polledAt = async () => (await vitalsOf(world, acmeLive))?.polledAt
     const pollAfter = (ms: number) => {
       world.advance(ms)
       return poll(store, acmeLive)
@@ -470,9 +424,9 @@ export const vitalsContract: Contract = {
     assert.equal(await polledAt(), T0)
     await pollAfter(1)
     await isMarked(plus(T0, MINUTE_MS))
-  },
+  })
 
-  'a store that is closed leaves the marks of the last polls': async (world) => {
+  test('a store that is closed leaves the marks of the last polls', async (world) => {
     const { acmeLive, now } = world
     const store = await world.connect()
     const boltLive = await store.findTenant('bolt', 'live')
@@ -488,28 +442,22 @@ export const vitalsContract: Contract = {
       ['acme', T0 + 2_000],
       ['bolt', T0 + 2_000],
     ])
-  },
+  })
 }
 
 // Results of the jobs beside the scheduler: the newest of each on each host, for every process.
 
+const RESULT = { host: '', beginsAt: null, endsAt: plus(T0, HOUR_MS), message: '' }
 const resultsOf = async ({ store }: World) => {
   const { now } = await store.readClock()
   return (await store.readVitals(now, await store.takeStock(now))).results
 }
 
-export const resultsContract: Contract = {
-  'the newest result of a job replaces the one before, and keeps when it last went well': async (world) => {
+export const resultsContract: Contract = (test) => {
+  test('the newest result of a job replaces the one before, and keeps when it last went well', async (world) => {
     const { store } = world
     assert.deepEqual(await resultsOf(world), [])
-    const check = {
-      job: 'check',
-      host: '',
-      beginsAt: null,
-      endsAt: plus(T0, HOUR_MS),
-      message: '',
-      backups: null,
-    } as const
+    const check = { ...RESULT, job: 'check', backups: null } as const
     await store.noteResult({ ...check, ok: true })
     assert.deepEqual(await resultsOf(world), [{ ...check, ok: true, at: T0, wellAt: T0 }])
     world.advance(HOUR_MS)
@@ -519,17 +467,11 @@ export const resultsContract: Contract = {
     // A message that is too long to store is cut between two characters.
     await store.noteResult({ ...failed, message: '\u{1f4b0}'.repeat(1_000) })
     assert.equal((await resultsOf(world))[0]?.message, '\u{1f4b0}'.repeat(300))
-  },
+  })
 
-  'a backup that failed keeps the newest good one, and on which host it is': async (world) => {
+  test('a backup that failed keeps the newest good one, and on which host it is', async (world) => {
     const { store } = world
-    const backup = {
-      job: 'backup',
-      host: '',
-      beginsAt: null,
-      endsAt: plus(T0, HOUR_MS),
-      message: '',
-    } as const
+    const backup = { ...RESULT, job: 'backup' } as const
     const seen = async () => (await resultsOf(world))[0]?.backups
     const made = { folder: '/b', newest: { file: '/b/1.db', host: 'a' } }
     await store.noteResult({ ...backup, ok: true, backups: made })
@@ -540,9 +482,9 @@ export const resultsContract: Contract = {
     const next = { folder: '/c', newest: { file: '/c/2.db', host: null } }
     await store.noteResult({ ...backup, ok: true, backups: next })
     assert.deepEqual(await seen(), next)
-  },
+  })
 
-  'each host has a result of its own, and a machine forgets its certificates': async (world) => {
+  test('each host has a result of its own, and a machine forgets its certificates', async (world) => {
     const { store } = world
     const certificate = {
       job: 'certificate',
@@ -564,5 +506,5 @@ export const resultsContract: Contract = {
     await store.forgetCertificates('a')
     await store.forgetCertificates('nobody')
     assert.deepEqual(await names(), ['certificate a.b:1', 'certificate b:1', 'check a:1'])
-  },
+  })
 }

@@ -2,26 +2,33 @@
 
 import assert from 'node:assert/strict'
 import type { NoFill, Report } from '../../../src/core/confirmation.ts'
+import { creditOf, type Issued, type Series } from '../../../src/core/invoice.ts'
 import { isUsable } from '../../../src/core/key.ts'
-import { btc, usd } from '../../../src/core/money.ts'
+import { btc, type Usd, usd } from '../../../src/core/money.ts'
 import { type FixedPeriod, type Period, periodOf } from '../../../src/core/month.ts'
 import type { Tenant } from '../../../src/core/partner.ts'
-import { HOUR_MS, type Instant, MINUTE_MS, plus } from '../../../src/core/time.ts'
+import { DAY_MS, HOUR_MS, type Instant, MINUTE_MS, plus } from '../../../src/core/time.ts'
 import { advanceSandbox } from '../../../src/engine/sandbox.ts'
-import type { TenantFilter, TradeLine } from '../../../src/store/store.ts'
+import type { Store, TenantFilter, TradeLine } from '../../../src/store/store.ts'
+import { damage } from '../damage.ts'
 import {
   AUDIT,
   adjustTo,
   allExecutions,
   type Contract,
+  each,
+  enrol,
   failed,
   filled,
   keyFor,
   link,
+  noted,
   poll,
+  problem,
   report,
   sendPlan,
   setUser,
+  T0,
   tick,
   type World,
 } from '../world.ts'
@@ -34,8 +41,7 @@ const whole = (period: typeof JANUARY): FixedPeriod => ({ ...period, final: true
 /** So many users with a plan each, whose first tranche has fired and is delivered. */
 async function delivered({ store, ...world }: World, tenant: Tenant, users: number): Promise<string[]> {
   for (let i = 1; i <= users; i++) {
-    await link(store, tenant, `u${i}`)
-    await sendPlan(store, tenant, { partnerUserId: `u${i}`, partnerPlanId: `p${i}` })
+    await enrol(store, tenant, { partnerUserId: `u${i}`, partnerPlanId: `p${i}` })
   }
   await tick({ store, ...world }, '60000')
   return (await poll(store, tenant)).map(({ executionId }) => executionId)
@@ -54,8 +60,8 @@ async function linesOf({ store }: World, limit: number): Promise<TradeLine[]> {
 const JANUARY_WHOLE = whole(JANUARY)
 const LINES_MAX = 100
 
-export const monthContract: Contract = {
-  'a month has its first millisecond and not that of the next': async (world) => {
+export const monthContract: Contract = (test) => {
+  test('a month has its first millisecond and not that of the next', async (world) => {
     const { store, acme } = world
     const instants = [plus(JANUARY.end, -1), JANUARY.end, plus(FEBRUARY.end, -1), FEBRUARY.end]
     for (const [i, at] of instants.entries()) {
@@ -77,19 +83,19 @@ export const monthContract: Contract = {
       assert.deepEqual([activity.executionsFilled, activity.volume], [fills.length, volume])
       assert.deepEqual([activity.activeUsers, activity.activePlans], [fills.length, fills.length])
       assert.deepEqual(
-        users.map(({ partnerUserId }) => partnerUserId),
+        each(users, 'partnerUserId'),
         fills.map((i) => `u${i}`),
       )
       const lines = await store.readTradeLines(whole(period), EVERYBODY, { after: null, limit: 10 })
       assert.deepEqual(
-        lines.map(({ recordedAt }) => recordedAt),
+        each(lines, 'recordedAt'),
         fills.map((i) => instants[i]),
       )
       assert.equal(await store.countTradeLines(whole(period), EVERYBODY), fills.length)
     }
-  },
+  })
 
-  'a month counts every outcome, of its own tenant': async (world) => {
+  test('a month counts every outcome, of its own tenant', async (world) => {
     const { store, acme, acmeLive, bolt } = world
     const ids = await delivered(world, acme, 6)
     const calledOff: Report = { ...(failed() as NoFill), status: 'cancelled' }
@@ -114,18 +120,15 @@ export const monthContract: Contract = {
       btc: btc('0.0002'),
       partnerFees: 0n,
     })
-    assert.deepEqual(
-      users.map(({ partnerUserId, trades, volume }) => [partnerUserId, trades, volume]),
-      [
-        ['u1', 1, usd('10')],
-        ['u2', 1, usd('4')],
-      ],
-    )
+    assert.deepEqual(each(users, 'partnerUserId', 'trades', 'volume'), [
+      ['u1', 1, usd('10')],
+      ['u2', 1, usd('4')],
+    ])
     const outside = await store.readActivity(acme, whole(FEBRUARY))
     assert.deepEqual([outside.users, outside.activity.executionsCancelled], [[], 0])
-  },
+  })
 
-  'an adjustment counts in the month it was made in, and makes nobody active': async (world) => {
+  test('an adjustment counts in the month it was made in, and makes nobody active', async (world) => {
     const { store, acme } = world
     const [id = '', other = ''] = await delivered(world, acme, 2)
     for (const one of [id, other]) await report(store, acme, one, filled(usd('10')))
@@ -134,13 +137,10 @@ export const monthContract: Contract = {
     assert.equal((await store.readActivity(acme, JANUARY_WHOLE)).activity.volume, usd('20'))
     const { activity, users } = await store.readActivity(acme, whole(FEBRUARY))
     assert.deepEqual([activity.volume, activity.activeUsers, activity.executionsFilled], [usd('-3'), 0, 0])
-    assert.deepEqual(
-      users.map(({ partnerUserId, trades, volume }) => [partnerUserId, trades, volume]),
-      [['u1', 0, usd('-3')]],
-    )
-  },
+    assert.deepEqual(each(users, 'partnerUserId', 'trades', 'volume'), [['u1', 0, usd('-3')]])
+  })
 
-  'pages of trade lines neither repeat nor skip, whatever shares a millisecond': async (world) => {
+  test('pages of trade lines neither repeat nor skip, whatever shares a millisecond', async (world) => {
     const { store, acme, bolt } = world
     for (const tenant of [acme, bolt]) {
       const ids = await delivered(world, tenant, 4)
@@ -171,9 +171,9 @@ export const monthContract: Contract = {
       mine,
       all.filter(({ tenant }) => tenant.tenantId === bolt.tenantId),
     )
-  },
+  })
 
-  'a month that was reported as final gains nothing, whatever the clock does': async (world) => {
+  test('a month that was reported as final gains nothing, whatever the clock does', async (world) => {
     const { store, acme } = world
     const [first = '', second = ''] = await delivered(world, acme, 2)
     await report(store, acme, first, filled(usd('10')))
@@ -189,9 +189,9 @@ export const monthContract: Contract = {
     assert.deepEqual(await store.fixPeriod(JANUARY), JANUARY_WHOLE, 'final for good')
     const february = await store.readActivity(acme, whole(FEBRUARY))
     assert.deepEqual([february.activity.executionsFilled, february.activity.volume], [1, usd('9')])
-  },
+  })
 
-  'the clock alone makes no month final': async (world) => {
+  test('the clock alone makes no month final', async (world) => {
     const { store } = world
     world.setClock(plus(JANUARY.end, -1))
     await tick(world, '60000')
@@ -200,9 +200,9 @@ export const monthContract: Contract = {
     assert.equal((await store.fixPeriod(FEBRUARY)).end, JANUARY.end)
     await tick(world, '60000')
     assert.equal((await store.fixPeriod(JANUARY)).final, true)
-  },
+  })
 
-  'what a report of the present month covers gains nothing either': async (world) => {
+  test('what a report of the present month covers gains nothing either', async (world) => {
     const { store, acme } = world
     const [first = '', second = ''] = await delivered(world, acme, 2)
     await report(store, acme, first, filled(usd('10')))
@@ -211,9 +211,9 @@ export const monthContract: Contract = {
     await report(store, acme, second, filled(usd('10')))
     assert.equal((await store.readActivity(acme, period)).activity.executionsFilled, 1)
     assert.equal(await store.countTradeLines(period, EVERYBODY), 1)
-  },
+  })
 
-  'a sandbox closes its months for itself alone': async (world) => {
+  test('a sandbox closes its months for itself alone', async (world) => {
     const { store, machine, acme, acmeLive } = world
     const [mine = ''] = await delivered(world, acme, 1)
     const [live = ''] = await delivered(world, acmeLive, 1)
@@ -229,9 +229,9 @@ export const monthContract: Contract = {
     assert.equal(await recordedAt(live), world.now(), 'live business is where it was')
     assert.equal(await recordedAt(mine), plus(JANUARY.end, HOUR_MS))
     assert.equal((await allExecutions(store)).length > 2, true)
-  },
+  })
 
-  'a partner is part of the months since it was there': async ({ store, setClock }) => {
+  test('a partner is part of the months since it was there', async ({ store, setClock }) => {
     setClock(JANUARY.end)
     await store.addPartner({ partnerSlug: 'late', name: 'late' }, AUDIT)
     const named = async (filter: TenantFilter, before: Instant | null) =>
@@ -240,9 +240,9 @@ export const monthContract: Contract = {
     assert.deepEqual(await named(EVERYBODY, JANUARY.end), first)
     assert.deepEqual(await named(EVERYBODY, plus(JANUARY.end, 1)), [...first, 'late live', 'late test'])
     assert.deepEqual(await named({ slug: 'late', environment: 'live' }, null), ['late live'])
-  },
+  })
 
-  'a key is judged by no time before what was reported, wherever the clock is': async (world) => {
+  test('a key is judged by no time before what was reported, wherever the clock is', async (world) => {
     const { store, acme, now } = world
     const key = keyFor(acme, { lifetimeMs: JANUARY.end - now() })
     await store.addKey(key, AUDIT)
@@ -252,7 +252,7 @@ export const monthContract: Contract = {
     world.setClock(plus(JANUARY.start, HOUR_MS))
     const seen = await store.findKey(key.sha256)
     assert.deepEqual([seen?.now, seen && isUsable(seen.key, seen.now)], [JANUARY.end, false])
-  },
+  })
 }
 
 // Months that are final because a later one is: they are not closed separately, and nothing is added to them.
@@ -262,14 +262,13 @@ const final = (period: Period): FixedPeriod => ({ ...period, final: true })
 /** An execution that waits to be confirmed. */
 async function deliveredOne(world: World): Promise<string> {
   const { store, acmeLive } = world
-  await link(store, acmeLive)
-  await sendPlan(store, acmeLive)
+  await enrol(store, acmeLive)
   await tick(world, '60000')
   return (await poll(store, acmeLive))[0]?.executionId ?? ''
 }
 
-export const earlierMonthContract: Contract = {
-  'a month before one that was reported as final is final as well': async (world) => {
+export const earlierMonthContract: Contract = (test) => {
+  test('a month before one that was reported as final is final as well', async (world) => {
     const { store, acmeLive } = world
     const id = await deliveredOne(world)
     world.setClock(plus(FEBRUARY.end, MINUTE_MS))
@@ -282,9 +281,9 @@ export const earlierMonthContract: Contract = {
     }
     await report(store, acmeLive, id, filled(usd('10')))
     assert.equal((await store.findExecution(id))?.trade?.recordedAt, FEBRUARY.end)
-  },
+  })
 
-  'months before the first partner are closed together, and none after them': async (world) => {
+  test('months before the first partner are closed together, and none after them', async (world) => {
     const { store, acmeLive } = world
     const id = await deliveredOne(world)
     world.setClock(plus(JANUARY.end, MINUTE_MS))
@@ -298,5 +297,265 @@ export const earlierMonthContract: Contract = {
     assert.equal((await store.fixTenantPeriod(acmeLive, JANUARY)).final, false)
     await report(store, acmeLive, id, filled(usd('10')))
     assert.equal((await store.findExecution(id))?.trade?.recordedAt, back)
-  },
+  })
+}
+
+// Invoices and credit notes: numbers without a gap, each given once however often it is requested, and never changed.
+
+const SERIES: Series = { prefix: 'R-', first: 7, digits: 3 }
+const OTHER: Series = { prefix: 'X-', first: 1, digits: 1 }
+const EVER = { slug: null, from: 0 as Instant, before: Number.MAX_SAFE_INTEGER as Instant }
+const ALL = { after: null, limit: 1_000 }
+
+/** A world in which January to March are final. */
+async function spring(world: World): Promise<World> {
+  world.advance(90 * DAY_MS)
+  await tick(world)
+  await world.store.fixPeriod(periodOf('2026-03'))
+  return world
+}
+
+const issue = (store: Store, slug: string, month: string, series = SERIES) =>
+  store.issueInvoice({ slug, month, net: usd('100.00'), tax: usd('19.00'), details: '{}' }, series, noted)
+
+const credit = (store: Store, number: string, amount: string, reason = 'too much') =>
+  store.creditInvoice(
+    number,
+    SERIES,
+    (invoice, earlier) =>
+      creditOf(invoice, {
+        earlier,
+        net: usd(amount),
+        tax: { kind: 'rate', rateBps: 1_900 },
+        details: JSON.stringify({ reason }),
+      }),
+    noted,
+  )
+
+const numbersOf = (issued: readonly Issued[]): string[] => issued.map(({ number }) => number)
+
+export const invoiceContract: Contract = (test) => {
+  test('numbers follow each other within a series, and an invoice keeps the one it got', async (world) => {
+    const { store, now, advance } = await spring(world)
+    const first = await issue(store, 'acme', '2026-01')
+    assert.deepEqual(first, {
+      issued: {
+        number: 'R-007',
+        partnerSlug: 'acme',
+        month: '2026-01',
+        corrects: null,
+        issuedAt: now(),
+        net: usd('100.00'),
+        tax: usd('19.00'),
+        details: '{}',
+      },
+      isNew: true,
+    })
+    advance(DAY_MS)
+    const numbers = []
+    for (const [slug, month, series] of [
+      ['bolt', '2026-01', SERIES],
+      ['acme', '2026-02', OTHER],
+      ['acme', '2026-03', { ...SERIES, first: 1 }],
+      ['bolt', '2026-02', { ...SERIES, first: 20 }],
+      ['bolt', '2026-03', { ...SERIES, digits: 1 }],
+    ] as const)
+      numbers.push((await issue(store, slug, month, series)).issued.number)
+    assert.deepEqual(numbers, ['R-008', 'X-1', 'R-009', 'R-020', 'R-21'])
+    const audited = (await store.listAudit(ALL)).length
+    const again = await store.issueInvoice(
+      { slug: 'acme', month: '2026-01', net: usd('1.00'), tax: usd('0.00'), details: '[]' },
+      OTHER,
+      noted,
+    )
+    assert.deepEqual(again, { ...first, isNew: false })
+    assert.equal((await store.listAudit(ALL)).length, audited)
+    assert.deepEqual(await store.findInvoice('R-007'), first.issued)
+    assert.deepEqual(await store.findInvoiceOf('acme', '2026-01'), first.issued)
+    assert.deepEqual(
+      [await store.findInvoice('R-7'), await store.findInvoiceOf('acme', '2026-04')],
+      [null, null],
+    )
+    const listed = await store.listInvoices(EVER, ALL)
+    assert.deepEqual(numbersOf(listed), ['R-007', 'R-008', 'R-009', 'R-020', 'R-21', 'X-1'])
+    const pages = []
+    for (let after: Issued | null = null; ; ) {
+      const page: Issued[] = await store.listInvoices(EVER, { after, limit: 2 })
+      pages.push(...page)
+      after = page.at(-1) ?? null
+      if (after === null) break
+    }
+    assert.deepEqual(pages, listed)
+    const { issuedAt } = first.issued
+    const within = async (slug: string | null, from: number, before: number) =>
+      numbersOf(await store.listInvoices({ slug, from: from as Instant, before: before as Instant }, ALL))
+    assert.deepEqual(await within(null, issuedAt, issuedAt + 1), ['R-007'])
+    assert.deepEqual(await within('bolt', issuedAt, now() + 1), ['R-008', 'R-020', 'R-21'])
+    assert.deepEqual(await within(null, issuedAt + 1, now()), [])
+    assert.deepEqual(await store.findFaults(), [])
+  })
+
+  test('dates follow the numbers of a series, and a credit note its invoice, where the clock goes back', async (world) => {
+    const { store, now, advance } = await spring(world)
+    advance(20 * DAY_MS)
+    const first = await issue(store, 'acme', '2026-01')
+    const dated = now()
+    advance(-10 * DAY_MS)
+    const later = [
+      (await issue(store, 'bolt', '2026-01')).issued,
+      await credit(store, 'R-007', '1.00'),
+      await store.creditInvoice(
+        'R-007',
+        OTHER,
+        () => ({ net: usd('1.00'), tax: usd('0.00'), details: '{}' }),
+        noted,
+      ),
+    ]
+    assert.deepEqual(
+      each([first.issued, ...later], 'number', 'issuedAt'),
+      ['R-007', 'R-008', 'R-009', 'X-1'].map((number) => [number, dated]),
+    )
+    // Another series has an order of its own, and the audit log has the time of issue.
+    advance(DAY_MS)
+    assert.equal((await issue(store, 'acme', '2026-02', { ...OTHER, prefix: 'Y-' })).issued.issuedAt, now())
+    assert.deepEqual(each((await store.listAudit(ALL)).slice(-2), 'at'), [plus(now(), -DAY_MS), now()])
+    advance(30 * DAY_MS)
+    assert.equal((await credit(store, 'R-008', '1.00')).issuedAt, now())
+  })
+
+  test('no number is given while a month can change, nor for nobody, nor where its entry cannot be kept', async (world) => {
+    const { store } = await spring(world)
+    await assert.rejects(issue(store, 'acme', '2026-04'), problem('invoice_conflict'))
+    await assert.rejects(issue(store, 'nobody', '2026-01'), problem('partner_not_found'))
+    await assert.rejects(credit(store, 'R-007', '1.00'), problem('invoice_not_found'))
+    const unkept = { ...AUDIT, detail: { number: 1n } }
+    const of = { slug: 'acme', month: '2026-01', net: usd('1.00'), tax: usd('0.00'), details: '{}' }
+    await assert.rejects(store.issueInvoice(of, SERIES, () => unkept))
+    assert.deepEqual(await store.listInvoices(EVER, ALL), [])
+    assert.equal((await issue(store, 'acme', '2026-01')).issued.number, 'R-007', 'what failed left no gap')
+  })
+
+  test('credit notes have numbers of the same kind, and give back no more than an invoice has', async (world) => {
+    const { store } = await spring(world)
+    const { issued } = await issue(store, 'acme', '2026-01')
+    const first = await credit(store, issued.number, '33.33')
+    assert.deepEqual(
+      [first.number, first.corrects, first.month, first.partnerSlug, first.net, first.tax],
+      ['R-008', 'R-007', '2026-01', 'acme', usd('33.33'), usd('6.33')],
+    )
+    for (const amount of ['66.68', '0.00', '100.00'])
+      await assert.rejects(credit(store, issued.number, amount), problem('invoice_conflict'), amount)
+    await assert.rejects(credit(store, first.number, '1.00'), problem('invoice_conflict'))
+    const rest = await credit(store, issued.number, '66.67')
+    assert.deepEqual(
+      [rest.number, rest.tax, (first.tax + rest.tax) as Usd],
+      ['R-009', usd('12.67'), issued.tax],
+    )
+    await assert.rejects(credit(store, issued.number, '0.01'), problem('invoice_conflict'))
+    assert.deepEqual(await store.findInvoice('R-007'), issued)
+    assert.deepEqual(await store.findInvoiceOf('acme', '2026-01'), issued)
+  })
+
+  test('a credit that is asked for again is refused, and one with another amount, reason or invoice is not', async (world) => {
+    const { store } = await spring(world)
+    for (const slug of ['acme', 'bolt']) await issue(store, slug, '2026-01')
+    const first = await credit(store, 'R-007', '1.00')
+    const refusal = (of: Issued, amount: string) => ({
+      code: 'invoice_conflict',
+      message: `${of.number} has already credited ${amount} for the same reason: give another reason to credit it again.`,
+    })
+    await assert.rejects(credit(store, 'R-007', '1.00'), refusal(first, '1.00'))
+    for (const [number, amount, reason] of [
+      ['R-007', '1.01', 'too much'],
+      ['R-007', '1.00', 'too much, again'],
+      ['R-008', '1.00', 'too much'],
+    ] as const)
+      assert.equal((await credit(store, number, amount, reason)).net, usd(amount))
+    // A full credit note is named in the refusal of another one, rather than that nothing is left.
+    const all = await credit(store, 'R-008', '99.00')
+    await assert.rejects(credit(store, 'R-008', '99.00'), refusal(all, '99.00'))
+    const answers = await Promise.allSettled(
+      [store, await world.connect(), store].map((one) => credit(one, 'R-007', '2.00')),
+    )
+    assert.equal(answers.filter(({ status }) => status === 'fulfilled').length, 1)
+    assert.deepEqual(await store.findFaults(), [])
+  })
+
+  test('who asks at once gets no number twice and leaves none out, on every connection', async (empty) => {
+    const world = await spring(empty)
+    const other = await world.connect()
+    const asked = ['2026-01', '2026-02', '2026-03'].flatMap((month) =>
+      ['acme', 'bolt'].flatMap((slug) => [world.store, other].map((store) => issue(store, slug, month))),
+    )
+    const answers = await Promise.all(asked)
+    assert.equal(answers.filter(({ isNew }) => isNew).length, 6)
+    const numbers = numbersOf(answers.map(({ issued }) => issued))
+    assert.deepEqual([...new Set(numbers)].sort(), ['R-007', 'R-008', 'R-009', 'R-010', 'R-011', 'R-012'])
+    const [{ issued } = { issued: null }] = answers
+    const credits = await Promise.allSettled(
+      [world.store, other, world.store, other].map((store) => credit(store, issued?.number ?? '', '60.00')),
+    )
+    assert.equal(credits.filter(({ status }) => status === 'fulfilled').length, 1)
+  })
+
+  test('what had been issued before a restore is kept as it was, and its number goes to nothing else', async (world) => {
+    const { store, now } = await spring(world)
+    await issue(store, 'acme', '2026-01')
+    const amounts = { net: usd('80.00'), tax: usd('0.00'), details: '{"kept":1}' }
+    const kept = {
+      number: 'R-009',
+      partnerSlug: 'bolt',
+      month: '2026-02',
+      corrects: null,
+      issuedAt: T0,
+      ...amounts,
+    }
+    const credit = { ...kept, number: 'R-011', partnerSlug: 'acme', month: '2026-01', corrects: 'R-007' }
+    // In a frozen database as well: that is when it is done.
+    await store.freeze({ by: 'ops', reason: 'restored' }, AUDIT)
+    const keep = (of: Issued, position: number) => store.keepIssued({ ...of, series: 'R-', position })
+    assert.deepEqual([await keep(credit, 11), await keep(kept, 9)], [true, true])
+    assert.deepEqual([await store.findInvoice('R-009'), await store.findInvoice('R-011')], [kept, credit])
+    for (const [of, position] of [
+      // Twice; another number in its place; a month that has one; a missing partner.
+      [kept, 9],
+      [{ ...kept, number: 'R-0009', month: '2026-03' }, 9],
+      [{ ...kept, number: 'R-010' }, 10],
+      [{ ...kept, number: 'R-012', partnerSlug: 'nobody' }, 12],
+    ] as const)
+      assert.equal(await keep(of, position), false, of.number)
+    await store.resume(AUDIT)
+    const { issued, isNew } = await issue(store, 'bolt', '2026-03')
+    assert.deepEqual([issued.number, issued.issuedAt, isNew], ['R-012', now(), true])
+    assert.deepEqual(await issue(store, 'bolt', '2026-02'), { issued: kept, isNew: false })
+    assert.deepEqual(await store.findFaults(), [])
+  })
+
+  test('an invoice that was issued and is not there is found', async (world) => {
+    const { store, place } = await spring(world)
+    for (const month of ['2026-01', '2026-02'])
+      await store.issueInvoice(
+        { slug: 'acme', month, net: usd('100.00'), tax: usd('19.00'), details: '{}' },
+        SERIES,
+        ({ number }) => ({
+          ...AUDIT,
+          action: 'billing.issue',
+          subject: 'acme',
+          detail: { invoice_number: number, month },
+        }),
+      )
+    assert.deepEqual(await store.findFaults(), [])
+    await damage(place, `delete from invoices where number = 'R-008'`)
+    assert.deepEqual(each(await store.findFaults(), 'kind', 'subject', 'message'), [
+      ['invoice_gone', 'invoice R-008', 'was issued to acme, and is not there'],
+    ])
+  })
+
+  test('no number is given while the database is frozen', async (world) => {
+    const { store } = await spring(world)
+    await issue(store, 'acme', '2026-01')
+    await store.freeze({ by: 'ops', reason: 'restored' }, AUDIT)
+    await assert.rejects(issue(store, 'bolt', '2026-01'), problem('database_frozen'))
+    await assert.rejects(credit(store, 'R-007', '1.00'), problem('database_frozen'))
+  })
 }

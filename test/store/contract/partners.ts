@@ -6,13 +6,26 @@ import { usd } from '../../../src/core/money.ts'
 import { endMinimum, type Partner, setPartnerStatus } from '../../../src/core/partner.ts'
 import { HOUR_MS, plus } from '../../../src/core/time.ts'
 import type { ListedAuditEntry, Store } from '../../../src/store/store.ts'
-import { AUDIT, allPlans, type Contract, keyFor, link, poll, problem, sendPlan, tick } from '../world.ts'
+import {
+  AUDIT,
+  allPlans,
+  type Contract,
+  each,
+  enrol,
+  keyFor,
+  link,
+  noted,
+  poll,
+  problem,
+  sendPlan,
+  tick,
+} from '../world.ts'
 
 const auditOf = (store: Store): Promise<ListedAuditEntry[]> => store.listAudit({ after: null, limit: 1_000 })
 const note = (action: string) => ({ ...AUDIT, action, subject: 'acme', detail: { action } })
 
-export const partnerContract: Contract = {
-  'a partner exists once, with a test and a live tenant': async ({ store, acme, acmeLive, bolt }) => {
+export const partnerContract: Contract = (test) => {
+  test('a partner exists once, with a test and a live tenant', async ({ store, acme, acmeLive, bolt }) => {
     await assert.rejects(
       store.addPartner({ partnerSlug: 'acme', name: 'again' }, AUDIT),
       problem('partner_exists'),
@@ -22,17 +35,12 @@ export const partnerContract: Contract = {
     assert.deepEqual([acme.environment, acmeLive.environment], ['test', 'live'])
     assert.equal(await store.findPartner('nobody'), null)
     assert.equal(await store.findTenant('nobody', 'test'), null)
-    assert.deepEqual(
-      (await store.listPartners()).map(({ partnerSlug }) => partnerSlug),
-      ['acme', 'bolt'],
-    )
-  },
+    assert.deepEqual(each(await store.listPartners(), 'partnerSlug'), ['acme', 'bolt'])
+  })
 
-  'every change of an operator is in the audit log, and a refused one does not': async ({
-    store,
-    acme,
-    now,
-  }) => {
+  test('every change of an operator is in the audit log, and a refused one does not', async (world) => {
+    const { store, acme, now } = world
+
     const before = (await auditOf(store)).length
     const key = await store.addKey(keyFor(acme), note('key create'))
     const changes: [action: string, change: () => Promise<unknown>][] = [
@@ -60,20 +68,13 @@ export const partnerContract: Contract = {
     ]
     for (const [, change] of changes) await change()
     const rows = (await auditOf(store)).slice(before)
-    assert.deepEqual(
-      rows.map(({ action }) => action),
-      ['key create', ...changes.map(([action]) => action)],
-    )
+    assert.deepEqual(each(rows, 'action'), ['key create', ...changes.map(([action]) => action)])
     assert.deepEqual(
       rows.map(({ at, osUser, detail }) => ({ at, osUser, detail })),
       rows.map(({ action }) => ({ at: now(), osUser: 'test', detail: { action } })),
     )
 
-    const set = (terms: TierTerms) =>
-      store.putTier(
-        (versions, at) => setTier(versions, terms, at),
-        () => AUDIT,
-      )
+    const set = (terms: TierTerms) => store.putTier((versions, at) => setTier(versions, terms, at), noted)
     const refused: [code: string, change: () => Promise<unknown>][] = [
       ['partner_exists', () => store.addPartner({ partnerSlug: 'bolt', name: 'b' }, AUDIT)],
       ['partner_not_found', () => store.changePartner('nobody', (seen) => seen, AUDIT)],
@@ -94,9 +95,9 @@ export const partnerContract: Contract = {
     ]
     for (const [code, change] of refused) await assert.rejects(change, problem(code), code)
     assert.equal((await auditOf(store)).length, before + rows.length)
-  },
+  })
 
-  'a key is found by its hash, with its partner': async ({ store, acme, acmeLive, now, advance }) => {
+  test('a key is found by its hash, with its partner', async ({ store, acme, acmeLive, now, advance }) => {
     const made = keyFor(acmeLive, { lifetimeMs: HOUR_MS })
     const key = await store.addKey(made, AUDIT)
     assert.deepEqual(
@@ -114,14 +115,11 @@ export const partnerContract: Contract = {
     await store.markKeyUsed(acme, key.keyId)
     assert.equal((await store.findKey(made.sha256))?.key.lastUsedAt, now())
     const other = await store.addKey(keyFor(acme), AUDIT)
-    assert.deepEqual(
-      (await store.listKeys('acme')).map(({ keyId }) => keyId),
-      [key.keyId, other.keyId],
-    )
+    assert.deepEqual(each(await store.listKeys('acme'), 'keyId'), [key.keyId, other.keyId])
     assert.deepEqual(await store.listKeys('bolt'), [])
-  },
+  })
 
-  'a rotation ends one key and adds another, or does neither': async ({ store, acme, now }) => {
+  test('a rotation ends one key and adds another, or does neither', async ({ store, acme, now }) => {
     const old = await store.addKey(keyFor(acme), AUDIT)
     const audited = (await auditOf(store)).length
     const rotate = (sha256: string) =>
@@ -133,29 +131,20 @@ export const partnerContract: Contract = {
     const taken = keyFor(acme)
     await store.addKey(taken, AUDIT)
     await assert.rejects(rotate(taken.sha256))
-    assert.deepEqual(
-      (await store.listKeys('acme')).map(({ revokedAt }) => revokedAt),
-      [null, null],
-    )
+    assert.deepEqual(each(await store.listKeys('acme'), 'revokedAt'), [null, null])
     assert.equal((await auditOf(store)).length, audited + 1)
 
     const { key, successor } = await rotate('f'.repeat(64))
     assert.deepEqual([key.revokedAt, successor?.revokedAt], [now(), null])
     assert.equal((await store.listKeys('acme')).length, 3)
-  },
+  })
 
-  'tiers are versioned by month, and so is what a partner pays instead': async ({ store }) => {
-    assert.deepEqual(
-      (await store.listTiers()).map(({ name, rateBps }) => [name, rateBps]),
-      SHIPPED,
-    )
-    await store.putTier(
-      (versions) => {
-        assert.deepEqual(versions.map(({ name }) => name).sort(), SHIPPED.map(([name]) => name).sort())
-        return TIER
-      },
-      () => AUDIT,
-    )
+  test('tiers are versioned by month, and so is what a partner pays instead', async ({ store }) => {
+    assert.deepEqual(each(await store.listTiers(), 'name', 'rateBps'), SHIPPED)
+    await store.putTier((versions) => {
+      assert.deepEqual(versions.map(({ name }) => name).sort(), SHIPPED.map(([name]) => name).sort())
+      return TIER
+    }, noted)
     assert.deepEqual(
       (await store.listTiers()).find(({ fromMonth }) => fromMonth === '2026-02'),
       TIER,
@@ -176,14 +165,11 @@ export const partnerContract: Contract = {
     ])
     assert.deepEqual(await store.listTierOverridesAfter('acme', '2027-02'), [])
     assert.deepEqual(await store.listTierOverridesAfter('bolt', '2025-01'), [])
-  },
+  })
 
-  'the end of a minimum holds from the month in which it is said, until it is said anew': async ({
-    store,
-    acmeLive,
-    bolt,
-    advance,
-  }) => {
+  test('the end of a minimum holds from the month in which it is said, until it is said anew', async (world) => {
+    const { store, acmeLive, bolt, advance } = world
+
     const month = () => advance(31 * 24 * HOUR_MS)
     const say = (lastMinimum: string | null) =>
       store.changePartner('acme', (seen, now) => endMinimum(seen, lastMinimum, now), AUDIT)
@@ -221,14 +207,11 @@ export const partnerContract: Contract = {
       ['2026-02', null],
     )
     assert.equal((await store.readTerms(bolt, '2026-02')).lastMinimum, null)
-  },
+  })
 
-  'a disabled partner leaves the due set whole and comes back': async (world) => {
+  test('a disabled partner leaves the due set whole and comes back', async (world) => {
     const { store, acme, acmeLive, bolt } = world
-    for (const tenant of [acme, acmeLive, bolt]) {
-      await link(store, tenant)
-      await sendPlan(store, tenant)
-    }
+    for (const tenant of [acme, acmeLive, bolt]) await enrol(store, tenant)
     const status = (to: 'active' | 'disabled') =>
       store.changePartner('acme', (seen) => ({ ...seen, status: to, minTranche: usd('25.00') }), AUDIT)
     await status('disabled')
@@ -240,14 +223,11 @@ export const partnerContract: Contract = {
       (await allPlans(store)).map(({ window }) => window?.reserved),
       [usd('30'), usd('30'), usd('10')],
     )
-  },
+  })
 
-  'a hold and a new minimum reach the windows that are open, at once': async (world) => {
+  test('a hold and a new minimum reach the windows that are open, at once', async (world) => {
     const { store, acme, bolt } = world
-    for (const tenant of [acme, bolt]) {
-      await link(store, tenant)
-      await sendPlan(store, tenant)
-    }
+    for (const tenant of [acme, bolt]) await enrol(store, tenant)
     const change = (to: Partial<Partner>) =>
       store.changePartner('acme', (seen) => ({ ...seen, ...to }), AUDIT)
     await change({ held: true })
@@ -277,9 +257,9 @@ export const partnerContract: Contract = {
     assert.equal((await allPlans(store))[0]?.window?.reserved, usd('30'))
     await change({ minTranche: usd('100') })
     assert.equal((await store.findPlans('p1'))[0]?.schedule?.floor, usd('60'), 'at most the budget')
-  },
+  })
 
-  'a change whose audit entry cannot be kept is not made': async (world) => {
+  test('a change whose audit entry cannot be kept is not made', async (world) => {
     const { store, acme } = world
     const { keyId } = await store.addKey(keyFor(acme), AUDIT)
     await link(store, acme)
@@ -309,9 +289,9 @@ export const partnerContract: Contract = {
     ]
     for (const change of changes) await assert.rejects(change)
     assert.deepEqual(await seen(), before)
-  },
+  })
 
-  'tiers are listed, and counted, in the order in which they were first set': async ({ store }) => {
+  test('tiers are listed, and counted, in the order in which they were first set', async ({ store }) => {
     for (const term of ['zz 2026-02', 'aa 2026-02', 'zz 2026-03']) {
       const [name = '', fromMonth = ''] = term.split(' ')
       const terms = { name, fromMonth, rateBps: 1 }
@@ -319,19 +299,18 @@ export const partnerContract: Contract = {
     }
     const listed = (await store.listTiers()).map(({ name, place }) => `${name} ${place}`)
     assert.deepEqual(listed, ['starter 1', 'growth 2', 'scale 3', 'zz 4', 'aa 5', 'zz 4'])
-  },
+  })
 
-  'a tier without a volume stays without one': async ({ store }) => {
+  test('a tier without a volume stays without one', async ({ store }) => {
     const tier = { ...TIER, name: 'vip', place: 4, minVolume: null }
     await store.putTier(() => tier, noted)
     assert.deepEqual((await store.listTiers()).at(-1), tier)
     await store.putTier(() => ({ ...tier, minVolume: usd('5') }), noted)
     await store.putTier(() => tier, noted)
     assert.deepEqual((await store.listTiers()).at(-1), tier)
-  },
+  })
 }
 
-const noted = () => AUDIT
 const TIER = {
   name: 'growth',
   fromMonth: '2026-02',
@@ -349,24 +328,23 @@ const SHIPPED = [
 
 // The audit log: read in pages, by time, and by partner.
 
-export const auditContract: Contract = {
-  'the audit log is read in pages behind a cursor': async ({ store }) => {
+export const auditContract: Contract = (test) => {
+  test('the audit log is read in pages behind a cursor', async ({ store }) => {
     for (let i = 0; i < 4; i++) await store.changePartner('acme', (seen) => seen, note(`change ${i}`))
     const all = await auditOf(store)
     const first = await store.listAudit({ after: null, limit: 2 })
     const rest = await store.listAudit({ after: first[1]?.auditId ?? 0, limit: 1_000 })
     assert.deepEqual([...first, ...rest], all)
-  },
+  })
 
-  'the audit log gives the entries of a time, and those about a partner': async (world) => {
+  test('the audit log gives the entries of a time, and those about a partner', async (world) => {
     const { store, acme, acmeLive, bolt, now, advance } = world
     const since = now()
     const add = async (action: string, subject: string, detail = {}) => {
       await store.changePartner('acme', (seen) => seen, { osUser: 'ops', action, subject, detail })
       advance(1)
     }
-    await link(store, acme)
-    await sendPlan(store, acme)
+    await enrol(store, acme)
     await tick(world, '60000')
     const [execution = ''] = (await poll(store, acme)).map(({ executionId }) => executionId)
     const [own, other] = [keyFor(acmeLive), keyFor(bolt)]
@@ -397,20 +375,20 @@ export const auditContract: Contract = {
     const seen = await store.listAudit(page, { since, until: null, slug: 'acme' })
     const made = seen.filter(({ action }) => action !== AUDIT.action)
     assert.deepEqual(
-      made.map(({ action, subject }) => [action, subject]),
+      each(made, 'action', 'subject'),
       about.map(([action, subject]) => [action, subject]),
     )
     // Each entry names its partner, whichever is requested.
     const all = await store.listAudit(page, { since, until: null, slug: null })
     assert.deepEqual(
-      all.filter(({ action }) => action !== AUDIT.action).map(({ partnerSlug }) => partnerSlug),
+      each(
+        all.filter(({ action }) => action !== AUDIT.action),
+        'partnerSlug',
+      ),
       [...about.map(() => 'acme'), 'bolt', 'bolt', null, 'bolt', null, null, null, null],
     )
     const [second, third] = [made[1]?.at ?? since, made[2]?.at ?? since]
     const between = await store.listAudit(page, { since: second, until: third, slug: null })
-    assert.deepEqual(
-      between.map(({ action }) => action),
-      ['key.revoke'],
-    )
-  },
+    assert.deepEqual(each(between, 'action'), ['key.revoke'])
+  })
 }

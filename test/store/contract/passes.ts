@@ -7,13 +7,16 @@ import { DAY_MS, HOUR_MS, MINUTE_MS, plus } from '../../../src/core/time.ts'
 import { decisions, type PassReport, runPass } from '../../../src/engine/pass.ts'
 import type { ObservedPrice, PassCounts, PassStart, PlanDecisions, Store } from '../../../src/store/store.ts'
 import {
-  AUDIT,
   allExecutions,
   allPlans,
   type Contract,
+  enrol,
+  enrolAll,
   filled,
   firstTranche,
   link,
+  noted,
+  plansNamed,
   poll,
   problem,
   report,
@@ -23,8 +26,8 @@ import {
   type World,
 } from '../world.ts'
 
-export const passContract: Contract = {
-  'one pass at a time: a second one is refused until the first has ended': async (world) => {
+export const passContract: Contract = (test) => {
+  test('one pass at a time: a second one is refused until the first has ended', async (world) => {
     const { store, machine } = world
     const other = await world.connect()
     const turn = await store.takePass()
@@ -41,13 +44,11 @@ export const passContract: Contract = {
     await turn.end()
     assert.equal(await store.takePass(), null)
     await again.end()
-  },
+  })
 
-  'a pass knows its own price, else the newest stored, and the gaps between the last passes': async ({
-    store,
-    advance,
-    now,
-  }) => {
+  test('a pass knows its own price, else the newest stored, and the gaps between the last passes', async (world) => {
+    const { store, advance, now } = world
+
     const first = await store.beginPass({ price: price('60000'), source: 'test' })
     assert.deepEqual([first.price, first.passGapsMs], [{ price: price('60000'), at: T0 }, []])
     advance(5 * MINUTE_MS)
@@ -68,9 +69,9 @@ export const passContract: Contract = {
       [6, 7, 8, 9, 10, 11, 12, 1].map((m) => m * MINUTE_MS),
     )
     assert.ok(last.passId > third.passId)
-  },
+  })
 
-  'the volatility state is carried from pass to pass': async ({ store, advance }) => {
+  test('the volatility state is carried from pass to pass', async ({ store, advance }) => {
     let hours = -1
     for (let i = 0; i < 30; i++) {
       const { volatility } = await store.beginPass({
@@ -84,9 +85,9 @@ export const passContract: Contract = {
     const kept = await store.beginPass(null)
     assert.equal(kept.volatility.hours, hours)
     assert.ok(kept.volatility.variance > 0.005 ** 2)
-  },
+  })
 
-  'the due set is exactly what its ranges say': async (world) => {
+  test('the due set is exactly what its ranges say', async (world) => {
     const { store, acme, now } = world
     await link(store, acme)
     const add = (id: string, more = {}) => sendPlan(store, acme, { partnerPlanId: id, ...more })
@@ -113,9 +114,9 @@ export const passContract: Contract = {
     assert.deepEqual(await due('60000', 4 * HOUR_MS, 20 * HOUR_MS), ['now'], 'within the failsafe lead')
     assert.deepEqual(await due('60000', DAY_MS), ['now', 'future'])
     assert.equal(now(), T0)
-  },
+  })
 
-  'windows roll on their grid, past the ones slept through, with one budget': async (world) => {
+  test('windows roll on their grid, past the ones slept through, with one budget', async (world) => {
     const { store, acme } = world
     await firstTranche(world)
     world.advance(5 * DAY_MS + HOUR_MS)
@@ -135,9 +136,9 @@ export const passContract: Contract = {
       [plus(T0, 5 * DAY_MS), 0],
     ])
     assert.equal((await poll(store, acme)).length, 2)
-  },
+  })
 
-  'resets in one millisecond and under a clock set back make no idempotency key twice': async (world) => {
+  test('resets in one millisecond and under a clock set back make no idempotency key twice', async (world) => {
     const { store, acme } = world
     await firstTranche(world)
     let cents = 6_001
@@ -154,13 +155,11 @@ export const passContract: Contract = {
     const keys = all.map((one) => `${one.partnerPlanId}:${one.windowStart}:${one.trancheIndex}`)
     assert.equal(new Set(keys).size, keys.length)
     assert.equal(keys.length, 7)
-    assert.deepEqual(
-      all.map(({ executionId }) => executionId).sort(),
-      all.map(({ executionId }) => executionId),
-    )
-  },
+    const ids = all.map(({ executionId }) => executionId)
+    assert.deepEqual(ids.toSorted(), ids)
+  })
 
-  'a reset for a start date that a clock weeks ahead has used starts behind that': async (world) => {
+  test('a reset for a start date that a clock weeks ahead has used starts behind that', async (world) => {
     const { store, acme } = world
     await firstTranche(world)
     const used = plus(T0, 20 * DAY_MS)
@@ -173,9 +172,9 @@ export const passContract: Contract = {
     await tick(world, '60000')
     const starts = (await allExecutions(store)).map(({ windowStart }) => windowStart)
     assert.deepEqual(starts, [T0, used, plus(used, 1)])
-  },
+  })
 
-  'a page that would make an idempotency key or an execution id twice is undone whole': async (world) => {
+  test('a page that would make an idempotency key or an execution id twice is undone whole', async (world) => {
     const { store } = world
     const { planId, executionId } = await firstTranche(world)
     const before = [await allExecutions(store), await store.findPlans('p1')]
@@ -199,9 +198,9 @@ export const passContract: Contract = {
     await assert.rejects(again(1, `exec_${'f'.repeat(32)}`), /UNIQUE/i)
     await assert.rejects(again(2, executionId), /UNIQUE/i)
     assert.deepEqual([await allExecutions(store), await store.findPlans('p1')], before)
-  },
+  })
 
-  'a page that would reserve more than the budget is undone whole': async (world) => {
+  test('a page that would reserve more than the budget is undone whole', async (world) => {
     const { store } = world
     const { planId } = await firstTranche(world)
     const firing = {
@@ -222,12 +221,11 @@ export const passContract: Contract = {
     })
     await assert.rejects(page, /reserved \+ spent \+ released is at most the budget/)
     assert.equal((await allExecutions(store)).length, 1)
-  },
+  })
 
-  'what a window does not spend is reported when it ends': async (world) => {
+  test('what a window does not spend is reported when it ends', async (world) => {
     const { store, acmeLive, now } = world
-    await link(store, acmeLive)
-    await sendPlan(store, acmeLive)
+    await enrol(store, acmeLive)
     await firstTranche(world)
     const [mine] = await poll(store, acmeLive)
     await report(store, acmeLive, mine?.executionId ?? '', filled(usd('10')))
@@ -243,7 +241,7 @@ export const passContract: Contract = {
     assert.deepEqual([live.open, live.due, plans.live.active], [1, 1, 1])
     assert.equal((await store.readScheduler()).lastFinishedAt, now())
     await assert.rejects(sendPlan(store, acmeLive, { partnerUserId: 'nobody' }), problem('user_never_linked'))
-  },
+  })
 }
 
 // Pages of a pass: at which instant and price a plan is due, the order of its ids, and that a cell of the grid is spent
@@ -253,8 +251,7 @@ const LEAD_MS = 15 * MINUTE_MS
 
 async function withPlans(world: World, n: number): Promise<number[]> {
   const { store, acme } = world
-  await link(store, acme)
-  for (let i = 1; i <= n; i++) await sendPlan(store, acme, { partnerPlanId: `p${i}` })
+  await enrolAll(store, acme, plansNamed(n, 1))
   return (await allPlans(store)).map(({ planId }) => planId)
 }
 
@@ -263,8 +260,8 @@ async function decisionsNow({ store, machine }: World): Promise<PlanDecisions> {
   return decisions({ ...known, price: { price: price('60000'), at: known.at } }, LEAD_MS, machine)
 }
 
-export const planPageContract: Contract = {
-  'a plan is due at the very price it waits for, and at no higher one': async (world) => {
+export const planPageContract: Contract = (test) => {
+  test('a plan is due at the very price it waits for, and at no higher one', async (world) => {
     const { store } = world
     await firstTranche(world)
     const [plan] = await store.findPlans('p1')
@@ -275,9 +272,9 @@ export const planPageContract: Contract = {
     assert.deepEqual(await due(limit), [plan.planId])
     assert.deepEqual(await due(limit - 1n), [plan.planId])
     assert.deepEqual(await due(limit + 1n), [])
-  },
+  })
 
-  'a plan is due at the very instant its failsafe begins, if it has money left': async (world) => {
+  test('a plan is due at the very instant its failsafe begins, if it has money left', async (world) => {
     const { store, acme } = world
     await firstTranche(world)
     world.advance(16 * HOUR_MS)
@@ -293,9 +290,9 @@ export const planPageContract: Contract = {
     for (const one of await poll(store, acme)) await report(store, acme, one.executionId, filled(one.amount))
     assert.deepEqual(await due(LEAD_MS - 1), [])
     assert.deepEqual(await due(LEAD_MS), [plan.planId], 'and at the end, to be rolled')
-  },
+  })
 
-  'a preview says what a page would fire, and stores nothing': async (world) => {
+  test('a preview says what a page would fire, and stores nothing', async (world) => {
     const { store } = world
     const planIds = await withPlans(world, 3)
     const before = [await store.findPlans('p1'), await allExecutions(store), await store.readMarks()]
@@ -309,9 +306,9 @@ export const planPageContract: Contract = {
       before,
     )
     assert.equal((await store.changeDuePlans(1, planIds, await decisionsNow(world))).executionsCreated, 3)
-  },
+  })
 
-  'a rehearsal knows what a pass at that instant would know': async ({ store, advance }) => {
+  test('a rehearsal knows what a pass at that instant would know', async ({ store, advance }) => {
     for (let i = 1; i <= 12; i++) {
       await store.beginPass({ price: price(`${60_000 + i}`), source: 'test' })
       advance(i * MINUTE_MS)
@@ -320,9 +317,9 @@ export const planPageContract: Contract = {
     const { passId, ...known } = await store.beginPass(null)
     assert.deepEqual(peeked, known)
     assert.deepEqual([passId, known.passGapsMs.length], [13, 8])
-  },
+  })
 
-  'each execution id is made of the one before it, over pages and connections': async (world) => {
+  test('each execution id is made of the one before it, over pages and connections', async (world) => {
     const planIds = await withPlans(world, 4)
     const other = await world.connect()
     const given: (ExecutionId | null)[] = []
@@ -338,20 +335,19 @@ export const planPageContract: Contract = {
     await other.changeDuePlans(1, planIds.slice(2), watched)
     const ids = (await allExecutions(world.store)).map(({ executionId }) => executionId)
     assert.deepEqual(given, [null, ...ids.slice(0, -1)])
-  },
+  })
 
-  'a page passes over a plan that was put to sleep since it was found due': async (world) => {
+  test('a page passes over a plan that was put to sleep since it was found due', async (world) => {
     const { store, acme } = world
     const planIds = await withPlans(world, 2)
     await sendPlan(store, acme, { partnerPlanId: 'p1', status: 'paused' })
     const counts = await store.changeDuePlans(1, planIds, await decisionsNow(world))
     assert.deepEqual(counts, { plansEvaluated: 1, executionsCreated: 1, windowsRolled: 0 })
-  },
+  })
 
-  'a cell that a clock ahead has spent from opens with what is left of it': async (world) => {
+  test('a cell that a clock ahead has spent from opens with what is left of it', async (world) => {
     const { store, acme, acmeLive, bolt } = world
-    await link(store, acmeLive)
-    await sendPlan(store, acmeLive)
+    await enrol(store, acmeLive)
     world.advance(DAY_MS)
     await tick(world, '60000')
     const [early] = await poll(store, acmeLive)
@@ -366,8 +362,8 @@ export const planPageContract: Contract = {
     const planId = plans[0]?.planId ?? 0
     const audited = async () => (await store.listAudit({ after: null, limit: 100 })).length
     const before = await audited()
-    assert.equal((await store.bringBack(planId, () => AUDIT))?.place.start, T0)
-    assert.equal(await store.bringBack(planId, () => AUDIT), null)
+    assert.equal((await store.bringBack(planId, noted))?.place.start, T0)
+    assert.equal(await store.bringBack(planId, noted), null)
     assert.equal(await audited(), before + 1)
     await tick(world, '60000')
     world.advance(DAY_MS)
@@ -375,7 +371,7 @@ export const planPageContract: Contract = {
     const [plan] = await store.findPlans('p1')
     assert.deepEqual([plan?.window?.start, plan?.window?.budget], [plus(T0, DAY_MS + 1), usd('50')])
     for (const tenant of [acme, bolt]) assert.deepEqual(await poll(store, tenant), [])
-  },
+  })
 }
 
 // Several processes with passes: one runs at a time, each tranche fires once, and none is left out.
@@ -430,10 +426,8 @@ async function assertEachFiredOnce({ store }: World, plans: number): Promise<voi
   assert.deepEqual(await store.findFaults(), [])
 }
 
-export const processContract: Contract = {
-  'of processes at once one runs the pass, which fires each tranche once, and the others skip theirs': async (
-    world,
-  ) => {
+export const processContract: Contract = (test) => {
+  test('of processes at once one runs the pass, which fires each tranche once, and the others skip theirs', async (world) => {
     await addPlans(world, MANY)
     const others = [await world.connect(), await world.connect()]
     const reports = await Promise.all([world.store, ...others].map((store) => pass(world, store)))
@@ -442,9 +436,9 @@ export const processContract: Contract = {
     assert.equal(run.filter(({ executionsCreated }) => executionsCreated > 0).length, 1)
     assert.equal((await world.store.readScheduler()).lastFinishedAt, world.now())
     await assertEachFiredOnce(world, MANY)
-  },
+  })
 
-  'what was due in a pass that ended in the middle is due in the next one': async (world) => {
+  test('what was due in a pass that ended in the middle is due in the next one', async (world) => {
     const { store, machine } = world
     await addPlans(world, FEW)
     const turn = await store.takePass()
@@ -461,9 +455,9 @@ export const processContract: Contract = {
     assert.ok(report && report.passId !== started.passId)
     assert.deepEqual(countsOf(report), all(FEW - PAGE))
     await assertEachFiredOnce(world, FEW)
-  },
+  })
 
-  'the same plans looked at by two at once are fired once': async (world) => {
+  test('the same plans looked at by two at once are fired once', async (world) => {
     const { store, machine } = world
     await addPlans(world, FEW)
     const started = await store.beginPass(PRICED)
@@ -488,5 +482,5 @@ export const processContract: Contract = {
       executionsCreated: FEW,
       windowsRolled: FEW,
     })
-  },
+  })
 }

@@ -22,9 +22,11 @@ import {
   allExecutions,
   audited,
   type Contract,
+  each,
+  enrol,
   filled,
   firstTranche,
-  link,
+  noted,
   PLAN,
   poll,
   problem,
@@ -35,6 +37,7 @@ import {
   tick,
   type World,
 } from '../world.ts'
+import { vitalsOf } from './monitoring.ts'
 
 type Told = Partial<Omit<Purchase, 'usd'>> & {
   usd?: string
@@ -64,7 +67,7 @@ function book(world: World, { usd: dollars = '20.00', plan = 'p1', ...told }: To
       decide: (facts, now) => bookPurchase(facts, { ...fill, key, isTwin }, now),
       newExecutionId: (previous, real) => nextExecutionId(previous, real, world.machine.random(10)),
     },
-    () => AUDIT,
+    noted,
   )
 }
 
@@ -88,10 +91,8 @@ const unitsOf = async ({ store }: World) => (await store.findPlans('p1'))[0]?.sc
 
 const sound = async ({ store }: World) => assert.deepEqual(await store.findFaults(), [])
 
-export const purchaseContract: Contract = {
-  'a purchase with the amounts of another one of that day is booked only by who knows of it': async (
-    world,
-  ) => {
+export const purchaseContract: Contract = (test) => {
+  test('a purchase with the amounts of another one of that day is booked only by who knows of it', async (world) => {
     const { acme } = world
     await firstTranche(world)
     const made = await book(world, { partnerOrderId: '00546' })
@@ -110,9 +111,9 @@ export const purchaseContract: Contract = {
       assert.equal((await again(other)).kind, 'booked')
     assert.equal((await again({ isTwin: true })).kind, 'booked')
     assert.equal((await again({})).kind, 'known', 'on record under this order, whatever else there is')
-  },
+  })
 
-  'a purchase is like one of that day whatever window that was for': async (world) => {
+  test('a purchase is like one of that day whatever window that was for', async (world) => {
     const { store, acme } = world
     const { executionId, amount } = await firstTranche(world)
     world.advance(40 * DAY_MS)
@@ -121,9 +122,9 @@ export const purchaseContract: Contract = {
     const like = { usd: formatUsd(amount), btc: btc('0.0001'), isTwin: false }
     await assert.rejects(book(world, like), { code: 'purchase_twin' })
     assert.equal((await book(world, { ...like, executedAt: plus(T0, DAY_MS) })).kind, 'booked')
-  },
+  })
 
-  'a purchase is booked once for an order, and is a trade of the present month': async (world) => {
+  test('a purchase is booked once for an order, and is a trade of the present month', async (world) => {
     const { store, acme, acmeLive, bolt } = world
     const { executionId } = await firstTranche(world)
     const executedAt = plus(T0, -40 * DAY_MS)
@@ -161,8 +162,7 @@ export const purchaseContract: Contract = {
     // The order is taken, as that of a trade is; one of another environment is another order.
     const refused = await report(store, acme, executionId, filled(usd('10'), 'lost'))
     assert.equal(refused.kind === 'refused' && refused.problem.code, 'order_id_taken')
-    await link(store, acmeLive)
-    await sendPlan(store, acmeLive)
+    await enrol(store, acmeLive)
     assert.equal((await book(world, { tenant: acmeLive })).kind, 'booked')
     const { activity } = await store.readActivity(acme, await store.fixPeriod(periodOf('2026-01'), acme))
     assert.deepEqual(
@@ -172,9 +172,9 @@ export const purchaseContract: Contract = {
     // It is never delivered.
     world.advance(DAY_MS)
     assert.ok((await poll(store, acme)).every((one) => one.executionId !== made.execution.executionId))
-  },
+  })
 
-  'what an operator books is not bought again: it is taken from the window of its time': async (world) => {
+  test('what an operator books is not bought again: it is taken from the window of its time', async (world) => {
     await firstTranche(world)
     await book(world)
     assert.deepEqual(await windowsOf(world), [{ start: 0, amounts: [60, 10, 20, 0, 0], closed: null }])
@@ -185,9 +185,9 @@ export const purchaseContract: Contract = {
     assert.deepEqual(await windowsOf(world), [{ start: 0, amounts: [60, 10, 50, 15, 0], closed: null }])
     await setUser(world.store, world.acme, 'u1', 'disabled')
     assert.deepEqual(await windowsOf(world), [{ start: 0, amounts: [60, 0, 60, 5, 0], closed: null }])
-  },
+  })
 
-  'a tranche whose purchase is booked under its key is not delivered again': async (world) => {
+  test('a tranche whose purchase is booked under its key is not delivered again', async (world) => {
     const { store, acme } = world
     await firstTranche(world)
     const [before] = await store.findPlans('p1')
@@ -208,12 +208,9 @@ export const purchaseContract: Contract = {
     assert.deepEqual(await indexesOf(world), [0, 2])
     assert.deepEqual(await windowsOf(world), [{ start: 0, amounts: [60, 20, 10, 0, 0], closed: null }])
     assert.ok((await poll(store, acme)).some((one) => one.trancheIndex === 2 && one.amount === usd('10')))
-    await sound(world)
-  },
+  })
 
-  'a schedule is moved only past the tranche that comes next, and past what was booked after it': async (
-    world,
-  ) => {
+  test('a schedule is moved only past the tranche that comes next, and past what was booked after it', async (world) => {
     const { executionId } = await firstTranche(world)
     const moved = async (told: Told) => {
       const made = await book(world, { usd: '5', ...told })
@@ -240,12 +237,9 @@ export const purchaseContract: Contract = {
     world.setClock(plus(T0, 23 * HOUR_MS + 50 * MINUTE_MS))
     await tick(world, '60000')
     assert.deepEqual(await indexesOf(world), [0, 4])
-    await sound(world)
-  },
+  })
 
-  'a purchase in a window that the ledger lost is taken off the cell that a pass opens next': async (
-    world,
-  ) => {
+  test('a purchase in a window that the ledger lost is taken off the cell that a pass opens next', async (world) => {
     await firstTranche(world)
     world.setClock(plus(T0, 50 * HOUR_MS))
     await book(world, { executedAt: plus(T0, 49 * HOUR_MS) })
@@ -268,12 +262,11 @@ export const purchaseContract: Contract = {
     // Every idempotency key is different.
     const keys = (await allExecutions(world.store)).map((one) => `${one.windowStart} ${one.trancheIndex}`)
     assert.equal(new Set(keys).size, keys.length)
-  },
+  })
 
-  'plans that are over, held or of a disabled user have their purchases booked as well': async (world) => {
+  test('plans that are over, held or of a disabled user have their purchases booked as well', async (world) => {
     const { store, acme } = world
-    await link(store, acme)
-    await sendPlan(store, acme, { ...PLAN, status: 'cancelled' })
+    await enrol(store, acme, { ...PLAN, status: 'cancelled' })
     const early = plus(T0, -3 * DAY_MS)
     await book(world, { executedAt: early })
     assert.deepEqual(await windowsOf(world), [{ start: -72, amounts: [60, 0, 20, 0, 40], closed: 'reset' }])
@@ -282,18 +275,18 @@ export const purchaseContract: Contract = {
     await store.changePartner('acme', (seen) => ({ ...seen, held: true }), AUDIT)
     await setUser(store, acme, 'u1', 'disabled')
     await book(world, { plan: 'p2', partnerOrderId: 'o2' })
-  },
+  })
 
-  'a purchase whose report waits for a decision is not booked beside it': async (world) => {
+  test('a purchase whose report waits for a decision is not booked beside it', async (world) => {
     const { store, acme } = world
     const { executionId } = await firstTranche(world)
     await report(store, acme, executionId, filled(usd('11'), 'lost'))
     await assert.rejects(book(world, { usd: '11' }), problem('late_fill_conflict'))
-    await store.dismissLateFills({ executionId, reportId: null }, () => AUDIT)
+    await store.dismissLateFills({ executionId, reportId: null }, noted)
     assert.equal((await book(world, { usd: '11' })).kind, 'booked')
-  },
+  })
 
-  'of two who book one order at the same moment, one does': async (world) => {
+  test('of two who book one order at the same moment, one does', async (world) => {
     await firstTranche(world)
     const other = await world.connect()
     const made = await Promise.all([book(world), book(world, { store: other }), book(world)])
@@ -304,11 +297,9 @@ export const purchaseContract: Contract = {
     ])
     assert.deepEqual(rivals.map(({ status }) => status).sort(), ['fulfilled', 'rejected'])
     assert.equal((await world.store.findByOrder({ slug: null, environment: null }, 'o2')).length, 1)
-  },
+  })
 
-  'a report of an execution that is not known is kept, and booked under its id by an operator': async (
-    world,
-  ) => {
+  test('a report of an execution that is not known is kept, and booked under its id by an operator', async (world) => {
     const { store, acme, bolt } = world
     const { executionId } = await firstTranche(world)
     const said = { ...filled(usd('12'), 'gone'), executedAt: plus(T0, -1) }
@@ -331,7 +322,7 @@ export const purchaseContract: Contract = {
     await assert.rejects(book(world, { partnerOrderId: 'gone', usd: '12' }), problem('late_fill_conflict'))
     const accept = (partnerPlanId: string, reportId: number | null) => {
       const ids = { executionId: UNKNOWN, reportId, partnerPlanId }
-      return store.acceptUnknownFill(acme, ids, acceptUnknown, () => AUDIT)
+      return store.acceptUnknownFill(acme, ids, acceptUnknown, noted)
     }
     await assert.rejects(accept('p1', null), problem('late_fill_conflict'))
     await assert.rejects(accept('none', kept[0]?.reportId ?? 0), problem('plan_not_found'))
@@ -344,67 +335,52 @@ export const purchaseContract: Contract = {
     assert.equal((await report(store, acme, UNKNOWN, said)).kind, 'replayed')
     await assert.rejects(accept('p1', kept[1]?.reportId ?? 0), problem('late_fill_conflict'))
     const other = { executionId: UNKNOWN, reportId: kept[1]?.reportId ?? 0 }
-    await store.acceptLateFill(other, acceptLate, () => AUDIT)
+    await store.acceptLateFill(other, acceptLate, noted)
     assert.equal((await store.findExecution(UNKNOWN))?.adjustments[0]?.usd, usd('1'))
-  },
+  })
 
-  'a report of an execution that is not known can be dismissed, and never be booked twice': async (world) => {
+  test('a report of an execution that is not known can be dismissed, and never be booked twice', async (world) => {
     const { store, acme } = world
     await firstTranche(world)
     await store.keepUnknownFill(acme, UNKNOWN, filled(usd('12'), 'gone'))
     await store.keepUnknownFill(acme, OTHER, filled(usd('12'), 'gone'))
-    const dismiss = (executionId: string) =>
-      store.dismissLateFills({ executionId, reportId: null }, () => AUDIT)
+    const dismiss = (executionId: string) => store.dismissLateFills({ executionId, reportId: null }, noted)
     const [first] = await dismiss(UNKNOWN)
     await assert.rejects(dismiss(UNKNOWN), problem('late_fill_not_found'))
     await dismiss(OTHER)
     assert.equal((await book(world, { partnerOrderId: 'gone', usd: '12' })).kind, 'booked')
     const ids = { executionId: UNKNOWN, reportId: first?.reportId ?? 0, partnerPlanId: 'p1' }
-    await assert.rejects(
-      store.acceptUnknownFill(acme, ids, acceptUnknown, () => AUDIT),
-      problem('order_id_taken'),
-    )
-  },
+    await assert.rejects(store.acceptUnknownFill(acme, ids, acceptUnknown, noted), problem('order_id_taken'))
+  })
 
-  'what cannot be kept of unknown executions is counted, until an operator has looked': async ({
-    store,
-    acme,
-  }) => {
+  test('what cannot be kept of unknown executions is counted, until an operator has looked', async (world) => {
+    const { store, acme } = world
+
     // More dollars than the ledger's integers hold.
     await store.keepUnknownFill(acme, UNKNOWN, filled((2n ** 63n) as ReturnType<typeof usd>, 'vast'))
     await store.keepUnknownFill(acme, UNKNOWN, filled(usd('12'), 'gone'))
     const [late] = await store.listLateFills({ after: null, limit: 10 })
     assert.deepEqual([late?.report.partnerOrderId, late?.unkept], ['gone', 1])
-    await store.dismissLateFills({ executionId: UNKNOWN, reportId: null }, () => AUDIT)
+    await store.dismissLateFills({ executionId: UNKNOWN, reportId: null }, noted)
     const [decided] = await store.listLateFills({ after: null, limit: 10 })
     assert.deepEqual([decided?.decidedAt, decided?.unkept], [T0, 0])
-  },
+  })
 
-  'a report of an unknown execution that another tenant has reported is counted, not dropped': async ({
-    store,
-    acme,
-    acmeLive,
-  }) => {
+  test('a report of an unknown execution that another tenant has reported is counted, not dropped', async (world) => {
+    const { store, acme, acmeLive } = world
+
     const said = filled(usd('12'), 'gone')
     // With the key of the wrong environment first, then with the right one.
     for (const tenant of [acme, acmeLive]) await store.keepUnknownFill(tenant, UNKNOWN, said)
-    await store.dismissLateFills({ executionId: UNKNOWN, reportId: null }, () => AUDIT)
+    await store.dismissLateFills({ executionId: UNKNOWN, reportId: null }, noted)
     await store.keepUnknownFill(acmeLive, UNKNOWN, said)
     const kept = await store.listLateFills({ after: null, limit: 10 })
-    assert.deepEqual(
-      kept.map(({ tenant }) => tenant),
-      [acme],
-    )
-    assert.equal(await store.dismissUnkept(acmeLive, () => AUDIT), 2)
-    await assert.rejects(
-      store.dismissUnkept(acme, () => AUDIT),
-      problem('late_fill_not_found'),
-    )
-  },
+    assert.deepEqual(each(kept, 'tenant'), [acme])
+    assert.equal(await store.dismissUnkept(acmeLive, noted), 2)
+    await assert.rejects(store.dismissUnkept(acme, noted), problem('late_fill_not_found'))
+  })
 
-  'an operator ends the count of what could not be kept of unknown executions, and no other': async (
-    world,
-  ) => {
+  test('an operator ends the count of what could not be kept of unknown executions, and no other', async (world) => {
     const { store, acme, acmeLive, bolt } = world
     const { executionId } = await firstTranche(world)
     const vast = filled((2n ** 63n) as ReturnType<typeof usd>, 'vast')
@@ -429,18 +405,12 @@ export const purchaseContract: Contract = {
     assert.deepEqual(await counted(), ['acme 1', 'bolt 1'])
     await assert.rejects(dismiss(acme), problem('late_fill_not_found'))
     assert.equal(await audited(world), before + 1)
-  },
+  })
 
-  'only what a partner sends and is taken is a sign of its life, not what an operator makes of it': async (
-    world,
-  ) => {
-    const { store, acmeLive: tenant, now } = world
-    const confirmedAt = async () => {
-      const { partners } = await store.readVitals(now(), await store.takeStock(now()))
-      return partners.find((one) => one.tenant.tenantId === tenant.tenantId)?.confirmedAt
-    }
-    await link(store, tenant)
-    await sendPlan(store, tenant)
+  test('only what a partner sends and is taken is a sign of its life, not what an operator makes of it', async (world) => {
+    const { store, acmeLive: tenant } = world
+    const confirmedAt = async () => (await vitalsOf(world, tenant))?.confirmedAt
+    await enrol(store, tenant)
     await tick(world, '60000')
     await book(world, { tenant })
     assert.equal(await confirmedAt(), null)
@@ -465,11 +435,11 @@ export const purchaseContract: Contract = {
     for (const partnerOrderId of ['o2', 'o3']) await book(world, { tenant, partnerOrderId })
     await store.keepUnknownFill(tenant, UNKNOWN, filled(usd('12'), 'gone'))
     const ids = { executionId: UNKNOWN, reportId: null, partnerPlanId: 'p1' }
-    await store.acceptUnknownFill(tenant, ids, acceptUnknown, () => AUDIT)
+    await store.acceptUnknownFill(tenant, ids, acceptUnknown, noted)
     assert.equal(await confirmedAt(), plus(T0, DAY_MS + HOUR_MS))
-  },
+  })
 
-  'amounts that no purchase can have are not booked': async (world) => {
+  test('amounts that no purchase can have are not booked', async (world) => {
     await firstTranche(world)
     for (const wrong of [
       { usd: '0' },
@@ -481,5 +451,5 @@ export const purchaseContract: Contract = {
       assert.throws(() => book(world, wrong), problem('adjustment_conflict'))
     const least = { usd: '0.00000001', btc: btc('0.00000001'), executedAt: T0 }
     assert.equal((await book(world, least)).kind, 'booked')
-  },
+  })
 }

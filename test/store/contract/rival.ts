@@ -2,7 +2,7 @@
 
 import { parentPort, workerData } from 'node:worker_threads'
 import { type Backend, raise, T0 } from '../world.ts'
-import { DONE, GO, type RivalData } from './connections.ts'
+import { DONE, GO, type RivalData } from './races.ts'
 
 const { backend, place, verb, signals } = workerData as RivalData
 const { open } = (await import(backend)) as Backend

@@ -9,6 +9,8 @@ import {
   allExecutions,
   allPlans,
   type Contract,
+  each,
+  enrol,
   failed,
   filled,
   firstTranche,
@@ -25,8 +27,8 @@ import {
 /** The two strangers that every method must keep out: the partner's other environment, and another partner. */
 const strangers = ({ acmeLive, bolt }: World) => [acmeLive, bolt]
 
-export const tenancyContract: Contract = {
-  'changeUser sees and changes the user of its own tenant only': async (world) => {
+export const tenancyContract: Contract = (test) => {
+  test('changeUser sees and changes the user of its own tenant only', async (world) => {
     const { store, acme } = world
     await link(store, acme, 'u1', 'v1')
     for (const stranger of strangers(world)) {
@@ -40,13 +42,10 @@ export const tenancyContract: Contract = {
       assert.equal((await link(store, stranger, 'u1', 'v3')).user.status, 'disabled')
     }
     const users = await store.listUsers(acme, { after: null, limit: 10 })
-    assert.deepEqual(
-      users.map(({ status, consentVersion }) => [status, consentVersion]),
-      [['linked', 'v1']],
-    )
-  },
+    assert.deepEqual(each(users, 'status', 'consentVersion'), [['linked', 'v1']])
+  })
 
-  'findUser finds the user of its own tenant only, with its own consents and plans': async (world) => {
+  test('findUser finds the user of its own tenant only, with its own consents and plans', async (world) => {
     const { store, acme } = world
     await link(store, acme, 'u1', 'v1')
     for (const stranger of strangers(world)) assert.equal(await store.findUser(stranger, 'u1'), null)
@@ -56,14 +55,11 @@ export const tenancyContract: Contract = {
     }
     await link(store, acme, 'u2', 'v9')
     const found = await store.findUser(acme, 'u1')
-    assert.deepEqual(
-      found?.consents.map(({ version }) => version),
-      ['v1'],
-    )
+    assert.deepEqual(each(found?.consents, 'version'), ['v1'])
     assert.deepEqual(found?.plans, [])
-  },
+  })
 
-  'a tenant reads its own users, each with its own consents': async (world) => {
+  test('a tenant reads its own users, each with its own consents', async (world) => {
     const { store, acme } = world
     await link(store, acme, 'u1', 'v1')
     for (const stranger of strangers(world)) {
@@ -75,21 +71,16 @@ export const tenancyContract: Contract = {
       const [only, ...others] = await store.readUsers(tenant, { after: null, limit: 10 })
       const one = await store.readUser(tenant, 'u1')
       assert.deepEqual([only?.consentVersion, others], [`v${at + 1}`, []])
-      assert.deepEqual(
-        one?.consents.map(({ version }) => version),
-        [`v${at + 1}`],
-      )
+      assert.deepEqual(each(one?.consents, 'version'), [`v${at + 1}`])
     }
-  },
+  })
 
-  'changePlan finds neither the user nor the plan of a stranger': async (world) => {
+  test('changePlan finds neither the user nor the plan of a stranger', async (world) => {
     const { store, acme } = world
-    await link(store, acme)
-    await sendPlan(store, acme)
+    await enrol(store, acme)
     for (const stranger of strangers(world)) {
       await assert.rejects(sendPlan(store, stranger), problem('user_never_linked'))
-      await link(store, stranger)
-      await sendPlan(store, stranger, { amount: usd('999.00') })
+      await enrol(store, stranger, { amount: usd('999.00') })
       await sendPlan(store, stranger, { status: 'cancelled' })
     }
     const plans = await allPlans(store)
@@ -100,14 +91,13 @@ export const tenancyContract: Contract = {
         ...strangers(world).map(({ tenantId }) => [tenantId, usd('999'), 'cancelled']),
       ],
     )
-  },
+  })
 
-  'disabling a user stops the plans and executions of that user alone': async (world) => {
+  test('disabling a user stops the plans and executions of that user alone', async (world) => {
     const { store, acme } = world
     for (const tenant of [acme, ...strangers(world)]) {
       for (const user of ['u1', 'u2']) {
-        await link(store, tenant, user)
-        await sendPlan(store, tenant, { partnerUserId: user, partnerPlanId: `p-${user}` })
+        await enrol(store, tenant, { partnerUserId: user, partnerPlanId: `p-${user}` })
       }
     }
     await tick(world, '60000')
@@ -118,19 +108,16 @@ export const tenancyContract: Contract = {
     for (const plan of await allPlans(store)) assert.equal(plan.status, mine(plan) ? 'paused' : 'active')
     for (const one of await allExecutions(store))
       assert.equal(one.status, mine(one) ? 'cancelled' : 'pending')
-  },
+  })
 
-  'deliverDue hands a tenant its own executions only': async (world) => {
+  test('deliverDue hands a tenant its own executions only', async (world) => {
     const { store, acme } = world
     await firstTranche(world, { delivered: false })
     for (const stranger of strangers(world)) assert.deepEqual(await poll(store, stranger), [])
-    assert.deepEqual(
-      (await poll(store, acme)).map(({ deliveredCount }) => deliveredCount),
-      [1],
-    )
-  },
+    assert.deepEqual(each(await poll(store, acme), 'deliveredCount'), [1])
+  })
 
-  'confirmExecution shows a stranger nothing, and changes nothing for it': async (world) => {
+  test('confirmExecution shows a stranger nothing, and changes nothing for it', async (world) => {
     const { store, acme } = world
     const { executionId, amount } = await firstTranche(world)
     for (const stranger of strangers(world)) {
@@ -155,15 +142,12 @@ export const tenancyContract: Contract = {
         problem('execution_not_found'),
       )
     }
-  },
+  })
 
-  'an order id is taken within its tenant only': async (world) => {
+  test('an order id is taken within its tenant only', async (world) => {
     const { store, acme } = world
     const tenants = [acme, ...strangers(world)]
-    for (const tenant of tenants) {
-      await link(store, tenant)
-      await sendPlan(store, tenant)
-    }
+    for (const tenant of tenants) await enrol(store, tenant)
     await tick(world, '60000')
     const [first] = await poll(store, acme)
     if (!first) throw new Error('nothing fired')
@@ -181,9 +165,9 @@ export const tenancyContract: Contract = {
     await assert.rejects(report(store, acme, second?.executionId ?? '', failed('o1')), isTaken)
     const refused = await report(store, acme, second?.executionId ?? '', filled(usd('10'), 'o1'))
     assert.ok(refused.kind === 'refused' && isTaken(refused.problem))
-  },
+  })
 
-  'webhooks, keys and listings belong to one tenant': async (world) => {
+  test('webhooks, keys and listings belong to one tenant', async (world) => {
     const { store, acme } = world
     await store.changeWebhook(acme, (seen, now) => register(seen, 'https://a.example/', 's', now))
     await link(store, acme)
@@ -200,15 +184,12 @@ export const tenancyContract: Contract = {
     assert.equal((await store.findWebhook(acme))?.url, 'https://a.example/')
     assert.equal(await store.deleteWebhook(acme), true)
     assert.equal(await store.deleteWebhook(acme), false)
-  },
+  })
 
-  'a tenant reads its own plans, executions and trades': async (world) => {
+  test('a tenant reads its own plans, executions and trades', async (world) => {
     const { store, acme } = world
     const tenants = [acme, ...strangers(world)]
-    for (const [at, tenant] of tenants.entries()) {
-      await link(store, tenant)
-      await sendPlan(store, tenant, { amount: usd(`${60 + at}`) })
-    }
+    for (const [at, tenant] of tenants.entries()) await enrol(store, tenant, { amount: usd(`${60 + at}`) })
     await sendPlan(store, acme, { partnerPlanId: 'p2' })
     await tick(world, '60000')
     for (const tenant of tenants)
@@ -230,15 +211,12 @@ export const tenancyContract: Contract = {
       assert.deepEqual([plan?.amount, plans[0]?.amount], [usd(`${60 + at}`), usd(`${60 + at}`)])
     }
     assert.equal(seen.size, 4, 'nobody sees what another sees')
-  },
+  })
 
-  'the listings of operators filter by partner and environment': async (world) => {
+  test('the listings of operators filter by partner and environment', async (world) => {
     const { store } = world
     const tenants = [world.acme, world.acmeLive, world.bolt]
-    for (const tenant of tenants) {
-      await link(store, tenant)
-      await sendPlan(store, tenant)
-    }
+    for (const tenant of tenants) await enrol(store, tenant)
     await tick(world, '60000')
     const filters: [slug: string | null, environment: 'test' | 'live' | null, found: number[]][] = [
       [null, null, [0, 1, 2]],
@@ -259,5 +237,5 @@ export const tenancyContract: Contract = {
       )
     }
     assert.equal((await store.findPlans('p1')).length, 3)
-  },
+  })
 }

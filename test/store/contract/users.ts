@@ -12,9 +12,13 @@ import {
   allPlans,
   audited,
   type Contract,
+  each,
+  enrol,
+  enrolAll,
   filled,
   firstTranche,
   link,
+  plansNamed,
   poll,
   problem,
   report,
@@ -34,8 +38,8 @@ const linkWithEmail = ({ store, acme }: World, partnerUserId: string, email: str
     return linkUser(seen, { partnerUserId, email, authProvider: 'google', ...terms }, now)
   })
 
-export const userContract: Contract = {
-  'every consent is kept with its arrival, the same one once': async (world) => {
+export const userContract: Contract = (test) => {
+  test('every consent is kept with its arrival, the same one once', async (world) => {
     const { store, acme } = world
     for (const version of ['v1', 'v1', 'v2', 'v1', 'v3']) {
       await link(store, acme, 'u1', version)
@@ -59,21 +63,16 @@ export const userContract: Contract = {
     assert.equal(found?.consentVersion, 'v1')
     const { consents, partnerUserId } = (await store.readUser(acme, 'u1')) ?? assert.fail('gone')
     assert.deepEqual([partnerUserId, consents], ['u1', found?.consents])
-  },
+  })
 
-  'of very many consents the newest are read, oldest first': async ({ store, acme }) => {
+  test('of very many consents the newest are read, oldest first', async ({ store, acme }) => {
     const versions = Array.from({ length: CONSENTS_SHOWN + 2 }, (_, i) => `v${i}`)
     for (const version of versions) await link(store, acme, 'u1', version)
     const found = await store.readUser(acme, 'u1')
-    assert.deepEqual(
-      found?.consents.map(({ version }) => version),
-      versions.slice(2),
-    )
-  },
+    assert.deepEqual(each(found?.consents, 'version'), versions.slice(2))
+  })
 
-  'a name with a control character, which none can have, finds nothing, and harms no call beside it': async (
-    world,
-  ) => {
+  test('a name with a control character, which none can have, finds nothing, and harms no call beside it', async (world) => {
     const { store, acme } = world
     const { executionId, amount } = await firstTranche(world)
     for (const [i, name] of ['u1\0', '\0', 'u1\u0001'].entries()) {
@@ -93,9 +92,9 @@ export const userContract: Contract = {
     }
     const all = await store.readPlans(acme, { after: null, limit: 9 })
     assert.deepEqual(await store.readPlans(acme, { after: '\0', limit: 9 }), all)
-  },
+  })
 
-  'a disable ends open executions of paused plans too': async (world) => {
+  test('a disable ends open executions of paused plans too', async (world) => {
     const { store, acme } = world
     await firstTranche(world)
     await sendPlan(store, acme, { status: 'paused' })
@@ -103,12 +102,11 @@ export const userContract: Contract = {
     assert.deepEqual([plansPaused, executionsCancelled], [0, 1])
     world.advance(DAY_MS)
     assert.deepEqual(await poll(store, acme), [])
-  },
+  })
 
-  'nothing fires for a disabled user, nor for one linked again until its plan is sent': async (world) => {
+  test('nothing fires for a disabled user, nor for one linked again until its plan is sent', async (world) => {
     const { store, acme } = world
-    await link(store, acme)
-    await sendPlan(store, acme)
+    await enrol(store, acme)
     const evaluated = async () => {
       world.advance(MINUTE_MS)
       return (await tick(world, '60000')).plansEvaluated
@@ -120,9 +118,9 @@ export const userContract: Contract = {
     await sendPlan(store, acme, { status: 'active' })
     assert.equal(await evaluated(), 1)
     assert.equal((await allExecutions(store)).length, 1)
-  },
+  })
 
-  'a disable stops every plan before it is answered, however many there are': async (world) => {
+  test('a disable stops every plan before it is answered, however many there are', async (world) => {
     const { store, acme } = world
     await link(store, acme)
     await link(store, acme, 'u2')
@@ -137,26 +135,20 @@ export const userContract: Contract = {
     const stopped = await stopping
     assert.deepEqual([stopped.plansPaused, stopped.executionsCancelled], [MANY, MANY])
     assert.deepEqual(
-      handed.executions.map(({ partnerUserId }) => partnerUserId),
+      each(handed.executions, 'partnerUserId'),
       ['u2'],
       'a poll after the disable is seen hands out nothing of its user',
     )
     const active = (await allPlans(store)).filter(({ status }) => status === 'active')
-    assert.deepEqual(
-      active.map(({ partnerPlanId }) => partnerPlanId),
-      ['other'],
-    )
+    assert.deepEqual(each(active, 'partnerPlanId'), ['other'])
     const again = await setUser(store, acme, 'u1', 'disabled')
     assert.deepEqual([again.plansPaused, again.executionsCancelled], [0, 0])
-  },
+  })
 
-  'hosts that stop the same plans at once stop each of them once': async (world) => {
+  test('hosts that stop the same plans at once stop each of them once', async (world) => {
     const { store, acme } = world
     const other = await world.connect()
-    await link(store, acme)
-    await Promise.all(
-      Array.from({ length: MANY }, (_, i) => sendPlan(store, acme, { partnerPlanId: `p${i}` })),
-    )
+    await enrolAll(store, acme, plansNamed(MANY))
     await tick(world, '60000')
     const ends = await Promise.all([
       setUser(store, acme, 'u1', 'disabled'),
@@ -167,9 +159,9 @@ export const userContract: Contract = {
     assert.ok(counts.every(([paused, cancelled]) => paused === cancelled && [0, MANY].includes(paused ?? 0)))
     assert.ok((await allPlans(store)).every(({ status }) => status === 'paused'))
     assert.ok((await allExecutions(store)).every(({ status }) => status === 'cancelled'))
-  },
+  })
 
-  'an erasure takes the e-mail and the provider of one user, and nothing of the ledger': async (world) => {
+  test('an erasure takes the e-mail and the provider of one user, and nothing of the ledger', async (world) => {
     const { store, acme, acmeLive, now } = world
     const { executionId, amount } = await firstTranche(world)
     await report(store, acme, executionId, filled(amount))
@@ -194,9 +186,9 @@ export const userContract: Contract = {
     assert.equal(await audited(world), before + 1)
     await store.eraseUser(acme, 'u1', AUDIT)
     assert.equal(await audited(world), before + 2)
-  },
+  })
 
-  'an erasure says when another row holds the same e-mail, in whatever environment': async (world) => {
+  test('an erasure says when another row holds the same e-mail, in whatever environment', async (world) => {
     const { store, acme, acmeLive } = world
     const email = 'one@example.org'
     await linkWithEmail(world, 'u1', email)
@@ -206,5 +198,5 @@ export const userContract: Contract = {
     assert.equal(await erase(acme, 'u1'), 'other_row')
     assert.equal(await erase(acmeLive, 'u1'), 'other_row', 'an id that holds it stays')
     assert.notEqual(await erase(acme, email), 'other_row')
-  },
+  })
 }

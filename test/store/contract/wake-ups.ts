@@ -14,8 +14,9 @@ import {
   allPlans,
   announced,
   type Contract,
-  link,
-  sendPlan,
+  each,
+  enrol,
+  enrolAll,
   UNDELIVERED,
   type World,
 } from '../world.ts'
@@ -36,12 +37,11 @@ async function passInPages({ store, machine }: World): Promise<number> {
   return pass.passId
 }
 
-export const wakeUpContract: Contract = {
-  'a pass leaves one wake-up for each tenant with a webhook, which is claimed once': async (world) => {
+export const wakeUpContract: Contract = (test) => {
+  test('a pass leaves one wake-up for each tenant with a webhook, which is claimed once', async (world) => {
     const { store, acme, acmeLive, bolt } = world
     for (const tenant of [acme, acmeLive, bolt]) {
-      await link(store, tenant)
-      for (const id of ['p1', 'p2', 'p3']) await sendPlan(store, tenant, { partnerPlanId: id })
+      await enrolAll(store, tenant, ['p1', 'p2', 'p3'])
     }
     for (const tenant of [acme, bolt]) await webhook(store, tenant)
     const passId = await passInPages(world)
@@ -58,15 +58,14 @@ export const wakeUpContract: Contract = {
     )
     assert.deepEqual(await store.claimWakeUps(passId), [])
     assert.deepEqual(await (await world.connect()).claimWakeUps(passId), [])
-  },
+  })
 
-  'of two who claim the wake-ups of a pass each is handed out to one': async (world) => {
+  test('of two who claim the wake-ups of a pass each is handed out to one', async (world) => {
     const { store, machine } = world
     const other = await world.connect()
     const tenants = [world.acme, world.acmeLive, world.bolt]
     for (const tenant of tenants) {
-      await link(store, tenant)
-      await sendPlan(store, tenant)
+      await enrol(store, tenant)
       await webhook(store, tenant)
     }
     for (let round = 0; round < 5; round++) {
@@ -78,15 +77,12 @@ export const wakeUpContract: Contract = {
       )
       world.advance(DAY_MS)
     }
-  },
+  })
 
-  'a page that is undone leaves no wake-up, and one without news none either': async ({
-    store,
-    acme,
-    machine,
-  }) => {
-    await link(store, acme)
-    for (const id of ['p1', 'p2']) await sendPlan(store, acme, { partnerPlanId: id })
+  test('a page that is undone leaves no wake-up, and one without news none either', async (world) => {
+    const { store, acme, machine } = world
+
+    await enrolAll(store, acme, ['p1', 'p2'])
     await webhook(store, acme)
     const pass = await store.beginPass({ price: price('60000'), source: 'test' })
     const planIds = (await allPlans(store)).map(({ planId }) => planId)
@@ -100,13 +96,12 @@ export const wakeUpContract: Contract = {
     await store.changeDuePlans(pass.passId, [], known)
     assert.deepEqual(await store.claimWakeUps(pass.passId), [])
     assert.deepEqual(await allExecutions(store), [])
-  },
+  })
 
-  'a webhook that is paused or gone is not woken': async (world) => {
+  test('a webhook that is paused or gone is not woken', async (world) => {
     const { store, acme, bolt } = world
     for (const tenant of [acme, bolt]) {
-      await link(store, tenant)
-      await sendPlan(store, tenant)
+      await enrol(store, tenant)
       await webhook(store, tenant)
     }
     const passId = await passInPages(world)
@@ -116,17 +111,12 @@ export const wakeUpContract: Contract = {
     })
     await store.deleteWebhook(bolt)
     assert.deepEqual(await store.claimWakeUps(passId), [])
-    assert.deepEqual(
-      (await store.countWebhooks()).map(({ status, count }) => [status, count]),
-      [['paused', 1]],
-    )
-  },
+    assert.deepEqual(each(await store.countWebhooks(), 'status', 'count'), [['paused', 1]])
+  })
 
-  'the outcome of an attempt is entered, unless the webhook was replaced meanwhile': async ({
-    store,
-    acme,
-    bolt,
-  }) => {
+  test('the outcome of an attempt is entered, unless the webhook was replaced meanwhile', async (world) => {
+    const { store, acme, bolt } = world
+
     const first = await webhook(store, acme, 'first')
     const enter = () =>
       store.noteAttempt(announced(acme, first), UNDELIVERED, (seen, now) =>
@@ -135,10 +125,7 @@ export const wakeUpContract: Contract = {
     assert.equal((await enter())?.consecutiveFailures, 1)
     assert.deepEqual(await store.findWebhook(acme), await store.findWebhook(acme))
     assert.equal((await store.findWebhook(acme))?.lastStatusCode, 500)
-    assert.deepEqual(
-      (await store.countWebhooks()).map(({ last, count }) => [last, count]),
-      [['failed', 1]],
-    )
+    assert.deepEqual(each(await store.countWebhooks(), 'last', 'count'), [['failed', 1]])
     const second = await webhook(store, acme, 'second')
     assert.deepEqual(await enter(), second)
     assert.equal((await store.findWebhook(acme))?.consecutiveFailures, 0)
@@ -147,11 +134,9 @@ export const wakeUpContract: Contract = {
     assert.equal(await store.findWebhook(bolt), null)
     // Deliveries to an earlier registration remain listed.
     assert.equal((await store.listDeliveries(acme)).length, 3)
-  },
+  })
 
-  'what was sent is listed newest first, whoever sent it, and the newest are kept of each tenant': async (
-    world,
-  ) => {
+  test('what was sent is listed newest first, whoever sent it, and the newest are kept of each tenant', async (world) => {
     const { store, acme, acmeLive, bolt } = world
     const hosts = [store, await world.connect()]
     const hook = await webhook(store, acme)
@@ -167,10 +152,7 @@ export const wakeUpContract: Contract = {
     }
     const sent = await store.listDeliveries(acme)
     const counts = Array.from({ length: DELIVERIES_KEPT }, (_, i) => DELIVERIES_KEPT + 3 - i)
-    assert.deepEqual(
-      sent.map(({ count }) => count),
-      counts,
-    )
+    assert.deepEqual(each(sent, 'count'), counts)
     assert.deepEqual(sent[0], {
       ...TAKEN,
       count: DELIVERIES_KEPT + 3,
@@ -183,10 +165,9 @@ export const wakeUpContract: Contract = {
     // Deliveries too old to be listed are deleted.
     await damage(world.place, 'delete from webhook_deliveries where number > 50')
     assert.equal((await store.listDeliveries(acme)).length, 50 - 3)
-    assert.deepEqual(await store.findFaults(), [])
-  },
+  })
 
-  'a test is recorded, and changes nothing of the webhook': async (world) => {
+  test('a test is recorded, and changes nothing of the webhook', async (world) => {
     const { store, acme, acmeLive, now } = world
     assert.deepEqual(await store.readyToTest(acme), { webhook: null, tests: [], now: now() })
     const hook = await webhook(store, acme)
@@ -206,9 +187,9 @@ export const wakeUpContract: Contract = {
     await store.noteTest(acme, test, TAKEN)
     assert.deepEqual(await store.readyToTest(acme), { webhook: hook, tests: [now(), first], now: now() })
     assert.deepEqual((await store.readyToTest(acmeLive)).tests, [])
-  },
+  })
 
-  'a reset of a sandbox takes what was sent, of its own tenant': async ({ store, acme, acmeLive }) => {
+  test('a reset of a sandbox takes what was sent, of its own tenant', async ({ store, acme, acmeLive }) => {
     for (const tenant of [acme, acmeLive])
       await store.noteTest(tenant, announced(tenant, await webhook(store, tenant), 0), TAKEN)
     await store.resetSandbox(acme, AUDIT)
@@ -218,5 +199,5 @@ export const wakeUpContract: Contract = {
     const late = announced(acme, (await store.findWebhook(acme)) ?? assert.fail('gone'), 0)
     await store.noteTest(acme, late, TAKEN)
     assert.equal((await store.listDeliveries(acme)).length, 1)
-  },
+  })
 }
