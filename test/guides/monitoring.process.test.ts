@@ -5,11 +5,11 @@ import { execFileSync, spawnSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { FINDINGS, type FindingKind } from '../../src/core/findings.ts'
-import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../src/core/time.ts'
+import { FINDINGS } from '../../src/core/findings.ts'
+import { DAY_MS } from '../../src/core/time.ts'
 import { createMetrics } from '../../src/http/ops/metrics.ts'
 import { type Monitored, startMonitored } from '../http/monitored.ts'
-import { confirmPath, link, plan, poll, sendFirst, succeed } from '../http/steps.ts'
+import { sendFirst } from '../http/steps.ts'
 import { temporaryFolder } from '../support/database.ts'
 import { readExposition } from '../support/exposition.ts'
 import { startService } from '../support/service.ts'
@@ -82,37 +82,6 @@ test('a fresh install pages nobody, not even with a partner and without a feed',
   await sendFirst(service, ['p1'])
   service.advance(7 * DAY_MS)
   await assertAlerts(t, service, {})
-})
-
-test('each failure sets off its alarm, which names the partner', async (t) => {
-  if (!hasTool(t, 'promtool')) return
-  const service = await startMonitored(t)
-  const acme = await service.issueKey('acme', 'live')
-  const bolt = await service.issueKey('bolt', 'live')
-  for (const key of [acme, bolt]) {
-    await link(service, 'u1', { key })
-    for (const id of ['p1', 'p2', 'p3']) await plan(service, 'u1', id, {}, { key })
-  }
-  await service.tick('60000')
-  for (const { execution_id } of [...(await poll(service, { key: bolt })).values()].flat()) {
-    const id = String(execution_id)
-    const failed = { partner_order_id: id, status: 'failed' }
-    await succeed(service, 'POST', confirmPath(id), failed, { key: bolt })
-  }
-  service.advance(MINUTE_MS)
-  await service.store.beginPass(null, { name: 'median', failure: 'no source answered' })
-  service.advance(3 * HOUR_MS)
-  await poll(service, { key: bolt })
-  const found = (kind: FindingKind, partner = {}) =>
-    JSON.stringify({ ...partner, kind, severity: FINDINGS[kind][0] })
-  await assertAlerts(t, service, {
-    TranchePage: [
-      found('ticks_stopped'),
-      found('partner_silent', { partner: 'acme' }),
-      found('partner_failing', { partner: 'bolt' }),
-    ],
-    TrancheTicket: [found('feed_down'), found('executions_stuck', { partner: 'acme' })],
-  })
 })
 
 test('promtool takes the rules and the scrape configuration', (t) => {
