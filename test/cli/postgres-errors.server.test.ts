@@ -13,15 +13,11 @@ import { explained } from '../../src/store/postgres/server/errors.ts'
 import { refuseUnfit } from '../../src/store/postgres/server/session.ts'
 import { makeAuthority } from '../support/certificate.ts'
 import { temporaryFolder } from '../support/database.ts'
-import {
-  assertRefused,
-  PASSWORD,
-  type Refusal,
-  startStandby,
-  withPasswords,
-} from '../support/postgres-server.ts'
+import { assertRefused, PASSWORD, type Refusal, withPasswords } from '../support/postgres-server.ts'
 import { runHere } from '../support/service.ts'
 import { freePort } from '../support/within.ts'
+
+const failed = (says: RegExp): Refusal => ({ exit: 1, code: 'storage_failed', says })
 
 const migrated = async (db: string): Promise<void> => {
   const { code, err } = await runHere(['--db', db, 'migrate'])
@@ -31,28 +27,26 @@ const migrated = async (db: string): Promise<void> => {
 test('a server that is down, a wrong host, a wrong password, no database, no schema', async (t) => {
   const { port, url } = await withPasswords(t)
   const down = await freePort()
-  await assertRefused(`postgres://app:${PASSWORD}@127.0.0.1:${down}/app`, {
-    exit: 1,
-    code: 'storage_failed',
-    says: new RegExp(
-      `postgres://app:\\*\\*\\*@127.0.0.1:${down}/app cannot be reached .*ECONNREFUSED.*start it`,
+  await assertRefused(
+    `postgres://app:${PASSWORD}@127.0.0.1:${down}/app`,
+    failed(
+      new RegExp(`postgres://app:\\*\\*\\*@127.0.0.1:${down}/app cannot be reached .*ECONNREFUSED.*start it`),
     ),
-  })
-  await assertRefused(`postgres://app:${PASSWORD}@no-such-host.invalid/app`, {
-    exit: 1,
-    code: 'storage_failed',
-    says: /cannot be reached \(there is no such host \((ENOTFOUND|EAI_AGAIN)\)\)/,
-  })
-  await assertRefused(url(`${PASSWORD}x`), {
-    exit: 1,
-    code: 'storage_failed',
-    says: /does not let this user in \(password authentication failed for user "app"\): .*TRANCHE_DB.*pgpass/,
-  })
-  await assertRefused(`postgres://app@127.0.0.1:${port}/app`, {
-    exit: 1,
-    code: 'storage_failed',
-    says: /asks for a password: put it into the address in TRANCHE_DB, or into ~\/.pgpass\./,
-  })
+  )
+  await assertRefused(
+    `postgres://app:${PASSWORD}@no-such-host.invalid/app`,
+    failed(/cannot be reached \(there is no such host \((ENOTFOUND|EAI_AGAIN)\)\)/),
+  )
+  await assertRefused(
+    url(`${PASSWORD}x`),
+    failed(
+      /does not let this user in \(password authentication failed for user "app"\): .*TRANCHE_DB.*pgpass/,
+    ),
+  )
+  await assertRefused(
+    `postgres://app@127.0.0.1:${port}/app`,
+    failed(/asks for a password: put it into the address in TRANCHE_DB, or into ~\/.pgpass\./),
+  )
   await assertRefused(url(PASSWORD, 'none'), {
     exit: 4,
     code: 'database_not_found',
@@ -65,45 +59,34 @@ test('a server that is down, a wrong host, a wrong password, no database, no sch
   })
   await migrated(url(PASSWORD))
   assert.equal((await runHere(['--db', url(PASSWORD), 'partner', 'list'])).code, 0)
-  await assertRefused(`${url(PASSWORD)}?sslmode=require`, {
-    exit: 1,
-    code: 'storage_failed',
-    says: /refuses TLS, which sslmode asks for: set its ssl to on, or leave sslmode out\.$/,
-  })
+  await assertRefused(
+    `${url(PASSWORD)}?sslmode=require`,
+    failed(/refuses TLS, which sslmode asks for: set its ssl to on, or leave sslmode out\.$/),
+  )
 })
 
-test('no right to make the schema, a database that takes no writes, commits that wait for no disk', async (t) => {
+test('no right to make the schema, a database that takes no writes', async (t) => {
   const { server, url } = await withPasswords(t)
   await server.ask('create database other')
   await assertRefused(
     url(PASSWORD, 'other'),
-    {
-      exit: 1,
-      code: 'storage_failed',
-      says: /permission denied for database other: .*GRANT CONNECT, CREATE ON DATABASE/,
-    },
+    failed(/permission denied for database other: .*GRANT CONNECT, CREATE ON DATABASE/),
     ['migrate'],
   )
   await server.ask('revoke all on database other from public')
-  await assertRefused(url(PASSWORD, 'other'), {
-    exit: 1,
-    code: 'storage_failed',
-    says: /permission denied for database "other": .*GRANT CONNECT, CREATE ON DATABASE/,
-  })
+  await assertRefused(
+    url(PASSWORD, 'other'),
+    failed(/permission denied for database "other": .*GRANT CONNECT, CREATE ON DATABASE/),
+  )
   await migrated(url(PASSWORD))
   await server.ask('alter role app set default_transaction_read_only = on')
-  await assertRefused(
-    url(PASSWORD),
-    { exit: 1, code: 'storage_failed', says: /takes no writes \(cannot execute .*\): name the primary, and/ },
-    ['partner', 'create', 'acme', '--name', 'Acme'],
-  )
-  await server.ask('alter role app reset default_transaction_read_only')
-  await server.ask('alter role app set synchronous_commit = off')
-  await assertRefused(url(PASSWORD), {
-    exit: 1,
-    code: 'storage_failed',
-    says: /answers before a commit is on disk: set its synchronous_commit to on\./,
-  })
+  await assertRefused(url(PASSWORD), failed(/takes no writes \(cannot execute .*\): name the primary, and/), [
+    'partner',
+    'create',
+    'acme',
+    '--name',
+    'Acme',
+  ])
 })
 
 test('a server without a connection left, and a lock that others keep', async (t) => {
@@ -129,18 +112,6 @@ test('a server without a connection left, and a lock that others keep', async (t
   })
   await held[0]?.end()
   assert.equal((await server.ask('select 1 as one')).length, 1)
-})
-
-test('a standby', async (t) => {
-  const { server, url } = await withPasswords(t)
-  await migrated(url(PASSWORD))
-  const standby = await startStandby(server)
-  t.after(standby.stop)
-  await assertRefused(standby.url('app'), {
-    exit: 1,
-    code: 'storage_failed',
-    says: /is a standby, which takes no writes: name the primary\./,
-  })
 })
 
 test('a statement that took too long is not taken for a lock that others keep', () => {
@@ -177,16 +148,15 @@ test('a certificate that is not where the address says, or is a folder, is not t
     ['/nowhere.pem', 'there is no such file or folder \\(ENOENT\\)'],
     ['/', 'it is a folder \\(EISDIR\\)'],
   ])
-    await assertRefused(`postgres://app@127.0.0.1:1/x?sslmode=require&sslrootcert=${file}`, {
-      exit: 1,
-      code: 'storage_failed',
-      says: new RegExp(
-        `A file that the address of .* names cannot be read: ${file}: ${why}. Put the right one`,
+    await assertRefused(
+      `postgres://app@127.0.0.1:1/x?sslmode=require&sslrootcert=${file}`,
+      failed(
+        new RegExp(`A file that the address of .* names cannot be read: ${file}: ${why}. Put the right one`),
       ),
-    })
+    )
 })
 
-test('a server that is too old', () => {
+test('a server, a role or a database that the ledger cannot rely on is refused with the change to make', () => {
   const seen = {
     standby: false,
     commits: 'on',
@@ -197,10 +167,20 @@ test('a server that is too old', () => {
     open: true,
   }
   refuseUnfit(seen, 'db')
-  assert.throws(() => refuseUnfit({ ...seen, version: 140_012n }, 'db'), {
-    code: 'storage_failed',
-    message: 'db is older than PostgreSQL 15: upgrade it.',
-  })
+  for (const [unfit, message] of [
+    [{ version: 140_012n }, /^db is older than PostgreSQL 15: upgrade it\.$/],
+    [{ standby: true }, /^db is a standby, which takes no writes: name the primary\.$/],
+    [{ commits: 'off' }, /^db answers before a commit is on disk: set its synchronous_commit to on\.$/],
+    [
+      { encoding: 'LATIN1' },
+      /^db stores its text as LATIN1, not as UTF-8: create the database with createdb/,
+    ],
+    [
+      { replication: 'replica' },
+      /^db checks no references .*: set its session_replication_role to origin\.$/,
+    ],
+  ] as const)
+    assert.throws(() => refuseUnfit({ ...seen, ...unfit }, 'db'), { code: 'storage_failed', message })
 })
 
 test('a server without memory, another way to log in, another program at the port', async (t) => {
@@ -224,7 +204,7 @@ test('a server without memory, another way to log in, another program at the por
     await new Promise<void>((resolve) => fake.listen(0, '127.0.0.1', resolve))
     t.after(() => fake.close())
     const { port } = fake.address() as AddressInfo
-    await assertRefused(`postgres://app:${PASSWORD}@127.0.0.1:${port}/app`, { ...failed(says) })
+    await assertRefused(`postgres://app:${PASSWORD}@127.0.0.1:${port}/app`, failed(says))
   }
 })
 
@@ -249,16 +229,13 @@ test('a socket whose server takes no more connections is a server that cannot be
       socket.once('error', () => resolve(true))
     })
   }
-  await assertRefused(`postgres://app@localhost/app?host=${encodeURIComponent(folder)}`, {
-    exit: 1,
-    code: 'storage_failed',
-    says: /cannot be reached \(it is busy: try again \(EAGAIN\)\): start it, or name another one/,
-  })
+  await assertRefused(
+    `postgres://app@localhost/app?host=${encodeURIComponent(folder)}`,
+    failed(/cannot be reached \(it is busy: try again \(EAGAIN\)\): start it, or name another one/),
+  )
 })
 
 // Messages after somebody has changed a server, a role or a schema under a database: the change to undo.
-
-const failed = (says: RegExp): Refusal => ({ exit: 1, code: 'storage_failed', says })
 
 /** A database with some rows, and a way to change it as the server's superuser. */
 async function stage(t: TestContext) {
@@ -280,31 +257,10 @@ async function changesFound(db: string): Promise<string[]> {
   return changes.map(({ subject, message }) => `${subject} ${message.split(' since')[0]}`).sort()
 }
 
-test('text in another encoding than UTF-8', async (t) => {
-  const { server, url } = await withPasswords(t)
-  for (const encoding of ['SQL_ASCII', 'LATIN1', 'EUC_JP']) {
-    const name = encoding.toLowerCase()
-    await server.ask(`create database ${name} owner app encoding '${encoding}' template template0`)
-    await assertRefused(
-      url(PASSWORD, name),
-      failed(
-        new RegExp(
-          `stores its text as ${encoding}, not as UTF-8: create the database with createdb --encoding UTF8`,
-        ),
-      ),
-      ['migrate'],
-    )
-  }
-})
-
 test('rights that somebody took, policies and triggers that somebody added, tables that are gone', async (t) => {
   const { db, ask } = await stage(t)
   const list = ['partner', 'list']
   const create = ['partner', 'create', 'bolt', '--name', 'Bolt']
-
-  await ask(`alter role app set session_replication_role = replica`)
-  await assertRefused(db, failed(/checks no references .*: set its session_replication_role to origin\.$/))
-  await ask(`alter role app reset session_replication_role`)
 
   await ask('revoke all on schema tranche from app; alter schema tranche owner to tranche')
   await assertRefused(
@@ -373,28 +329,6 @@ test('rights that somebody took, policies and triggers that somebody added, tabl
     'trigger audit.audit_keep was changed',
     'trigger trades.lose was added',
   ])
-})
-
-test('limits of a role and of a database, and a database that is closed', async (t) => {
-  const { server, db, ask } = await stage(t)
-  const held = new pg.Client(db)
-  held.on('error', () => {})
-  await held.connect()
-  const none = (says: RegExp): Refusal => ({ exit: 11, code: 'database_locked', says })
-  await ask('alter role app connection limit 1')
-  await assertRefused(
-    db,
-    none(/has no connection left for this user \(too many connections for role "app"\): raise that limit/),
-  )
-  await ask('alter role app connection limit -1; alter database app connection limit 1')
-  await assertRefused(db, none(/\(too many connections for database "app"\): raise that limit/))
-  await held.end()
-  await ask('alter database app connection limit -1')
-  await server.ask('alter database app allow_connections false')
-  await assertRefused(
-    db,
-    failed(/cannot be used \(database "app" is not currently accepting connections\): name another one\./),
-  )
 })
 
 // TLS by the address, with a server that has it: its identity is always verified, and a failure is explained.
