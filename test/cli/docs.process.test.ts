@@ -51,12 +51,6 @@ test('the executable alone has the programs that its guides tell one to copy: pr
     err: '',
   })
   assert.deepEqual(sampleFiles(join(cwd, 'mine')), samples)
-  // The user has connected a venue: the file is not overwritten.
-  writeFileSync(join(cwd, 'mine/python/partner.py'), 'my venue')
-  const again = await finish(t, ['docs', '--examples', 'mine'], { cwd })
-  assert.deepEqual([again.code, again.out], [5, ''])
-  assert.match(again.err, /^error: mine\/\S+ already exists/)
-  assert.equal(readFileSync(join(cwd, 'mine/python/partner.py'), 'utf8'), 'my venue')
 })
 
 /** The texts of all files in a folder, by their paths in it. */
@@ -130,14 +124,12 @@ const CASES: { typed: string; offered: string[]; not?: string[] }[] = [
   { typed: 'tranche ', offered: ['serve', 'tick', 'billing', 'completion'], not: ['create'] },
   { typed: 'tranche partner ', offered: ['create', 'list', 'set-tier'], not: ['serve', 'rotate'] },
   { typed: 'tranche --db x.db key ', offered: ['create', 'rotate', 'revoke'], not: ['serve', 'x.db'] },
-  { typed: 'tranche --db partner key ro', offered: ['rotate'], not: ['create'] },
   {
     typed: 'tranche key create acme --',
     offered: ['--env', '--label', '--json', '--help'],
     not: ['--overlap'],
   },
   { typed: 'tranche key create acme --env ', offered: ['live', 'test'], not: ['--label'] },
-  { typed: 'tranche billing export --report t', offered: ['trades'], not: ['summary', 'users'] },
   { typed: 'tranche docs o', offered: ['operations'], not: ['levers', 'openapi'] },
   { typed: 'tranche completion ', offered: ['bash', 'zsh', 'fish'] },
 ]

@@ -115,19 +115,6 @@ function mounted(file: string, script: string) {
   return spawnSync('unshare', ['-m', 'sh', '-c', script], { env, encoding: 'utf8' })
 }
 
-test('a folder that is not there is named', async (t) => {
-  const folder = join(temporaryFolder(t), 'nowhere')
-  const file = join(folder, 'db')
-  const outcomes = [await finish(t, ['--db', file, 'serve', '--port', '0'], { cwd: dirname(folder) })]
-  for (const argv of [['partner', 'create', 'acme', '--name', 'A'], ['migrate']])
-    outcomes.push(await trancheHere(file, ...argv))
-  for (const { code, err } of outcomes)
-    assert.deepEqual(
-      [code, err],
-      [1, `error: There is no folder ${folder}: make it, or name another file.\n`],
-    )
-})
-
 test('a read-only disk and a full one get one sentence, and a copy elsewhere works', async (t) => {
   const file = await filled(t)
   if (mounted(file, 'mount --bind "$FOLDER" "$FOLDER"').status !== 0) {

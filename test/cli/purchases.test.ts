@@ -179,7 +179,7 @@ test('a purchase of a doubtful price or date is recorded, and a warning says wha
     /^warning: 12\.00 USD for 20000\.00000000 BTC is a price of 0\.0006, while the market was at /,
   )
   const [, id = ''] = /`tranche trade adjust (exec_\w+)`\n$/.exec(said) ?? []
-  assert.match((await adjustTo(service, id, '12', '1000')).err, /^warning: .* does not fit the price it was /)
+  assert.match((await adjustTo(service, id, '12', '1000')).err, /^warning: .* reports it as trade_price\.\n$/)
   assert.match(await warned('in cents', '--btc', '0.00001'), /a price of 1200000\.00, while the market/)
   assert.equal(await warned('in bitcoin', '--btc', '0.0002'), '')
   // A purchase already on record is not warned of again.

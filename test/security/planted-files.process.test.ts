@@ -180,15 +180,4 @@ suite('what somebody else put there', { concurrency: 2 }, () => {
         rmSync(name)
       }
   })
-
-  test('a note of whose the log is counts for nothing when it is no plain file', async (t) => {
-    const cwd = await withDatabase(t)
-    const note = join(cwd, 'tranche.db-owner')
-    for (const plant of Object.values(STRANGE)) {
-      rmSync(note, { force: true, recursive: true })
-      await plant(note, cwd, t)
-      assert.equal((await run(t, cwd, ['status'])).code, 0)
-      assert.equal(existsSync(join(cwd, 'target')), false)
-    }
-  })
 })

@@ -53,10 +53,6 @@ function packagesIn(file: string): string[] {
 }
 
 suite('supply chain', () => {
-  test('the hash of the executable is beside it', () => {
-    assert.equal(readFileSync(`${EXECUTABLE}.sha256`, 'utf8'), `${OWN_HASH}  ${NAME}\n`)
-  })
-
   test('the list of contents names every package whose code is in the executable, and no other', async (t) => {
     // The scripts before their comments are removed.
     const { main, others } = await bundle(temporaryFolder(t), { remarks: true })
