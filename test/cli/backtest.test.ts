@@ -260,11 +260,7 @@ test('a person is told which intervals rest on too little; a script reads number
 
 describe('files that cannot be played', () => {
   const cases: [string, string, RegExp][] = [
-    ['empty', '', /line 1: expected the header time,price/],
-    ['another header', 'a,b\n', /line 1: expected the header/],
     ['a bad row', `${csv(POINTS)}2026-03-01T00:00:00Z,many\n`, /line 962: its price is "many"/],
-    ['no rows', 'time,price\n', /too short/],
-    ['one row', csv(POINTS.slice(0, 1)), /too short/],
     ['too short', csv(POINTS.slice(0, 15 * 24)), /too short for daily windows/],
   ]
   for (const [name, content, why] of cases) {
@@ -276,15 +272,6 @@ describe('files that cannot be played', () => {
       assert.match(JSON.parse(err).error.message, why)
     })
   }
-
-  test('a file that is not there', async (t) => {
-    const { folder } = asked(t)
-    const { code, err } = await runHere(['backtest', join(folder, 'no.csv')], {
-      machine: machineAt(T0).machine,
-    })
-    assert.equal(code, 4)
-    assert.match(err, /There is no file .*no\.csv/)
-  })
 })
 
 describe('--chart', () => {

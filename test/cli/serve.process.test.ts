@@ -253,11 +253,6 @@ suite('the log of serve', { concurrency: 2 }, () => {
       assert.equal(Object.keys(line).join(' '), fields)
       assert.ok(content_type === undefined || line.status === 422, content_type)
     }
-    const ops = lines.filter(({ msg }) => msg === 'ops request')
-    assert.deepEqual(
-      ops.map(({ level, route, status }) => [level, route, status]),
-      [['debug', '/healthz', 200]],
-    )
   })
 
   test('--log-level: ops calls are not logged by default, and info is not at warn', async (t) => {
