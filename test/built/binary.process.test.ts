@@ -16,7 +16,7 @@ import {
   truncateSync,
   writeFileSync,
 } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import { VERSION } from '../../src/resources.ts'
 import { addressIn, temporaryFolder } from '../support/database.ts'
@@ -30,24 +30,6 @@ const BARE = { TRANCHE_CACHE: undefined }
 const CREATE = ['partner', 'create', 'acme', '--name', 'Acme']
 
 suite('binary', { concurrency: 2 }, () => {
-  test('is executable', () => {
-    assert.equal(statSync(EXECUTABLE).mode & 0o777, 0o755)
-  })
-
-  test('a notice of whose work is in it is beside it', () => {
-    const notice = readFileSync(join(dirname(EXECUTABLE), 'LICENSES.txt'), 'utf8')
-    const titles = [...notice.matchAll(/^={80}\n(.+)\n={80}$/gm)].map(([, title = '']) => title)
-    assert.ok(titles.includes(`Node.js ${process.versions.node}`))
-    assert.match(notice, /^SQLite is in the public domain/m)
-    const { dependencies } = JSON.parse(readFileSync(join(import.meta.dirname, '../../package.json'), 'utf8'))
-    for (const name of Object.keys(dependencies))
-      assert.ok(
-        titles.some((title) => title.startsWith(`${name} `)),
-        name,
-      )
-    for (const title of titles.slice(2)) assert.match(title, /^\S+ \d\S* \(.*[A-Z].*\)$/)
-  })
-
   test('NODE_OPTIONS of another program changes nothing', async (t) => {
     const cwd = temporaryFolder(t)
     const env = {

@@ -79,48 +79,12 @@ const ABOUT_ALL = ['freeze', 'resume']
  * They show, check, copy, serve or buy; init runs commands that are audited themselves. Prices given on the command
  * line are in the price history, with their source.
  */
-const OTHERS = [
-  'audit',
-  'backtest',
-  'backup',
-  'billing adjustments',
-  'billing export',
-  'billing invoice',
-  'billing issued',
-  'billing reconcile',
-  'billing show',
-  'check',
-  'completion',
-  'copy',
-  'demo',
-  'docs',
-  'execution late-fills',
-  'execution list',
-  'execution show',
-  'health',
-  'init',
-  'key list',
-  'migrate',
-  'openapi',
-  'partner list',
-  'partner show',
-  'plan list',
-  'plan show',
-  'price fetch',
-  'price import',
-  'price list',
-  'serve',
-  'status',
-  'tick',
-  'tier list',
-  'user list',
-  'user show',
-  'version',
-  'webhook listen',
-  'webhook show',
-  'webhook test',
-  'webhook verify',
-]
+const OTHERS = `
+  audit, backtest, backup, billing adjustments, billing export, billing invoice, billing issued,
+  billing reconcile, billing show, check, completion, copy, demo, docs, execution late-fills,
+  execution list, execution show, health, init, key list, migrate, openapi, partner list, partner show,
+  plan list, plan show, price fetch, price import, price list, serve, status, tick, tier list, user list,
+  user show, version, webhook listen, webhook show, webhook test, webhook verify`.split(',')
 
 const actionsOf = async (shell: Shell): Promise<string[]> =>
   (JSON.parse(await succeed(shell, 'audit', '--json')) as { action: string }[]).map(({ action }) => action)
@@ -193,5 +157,8 @@ test('every command there is has been asked, or changes nothing that belongs the
   everyCommand(program, (command, path) => {
     if (path.length > 0 && command.commands.length === 0) leaves.push(path.join(' '))
   })
-  assert.deepEqual(leaves.sort(), [...AUDITED.map(([command]) => command), 'restore', ...OTHERS].sort())
+  assert.deepEqual(
+    leaves.sort(),
+    [...AUDITED.map(([command]) => command), 'restore', ...OTHERS.map((words) => words.trim())].sort(),
+  )
 })

@@ -3,7 +3,6 @@
 import assert from 'node:assert/strict'
 import { mkdirSync, readdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
-import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { DAY_MS, plus } from '../../src/core/time.ts'
@@ -97,40 +96,13 @@ test('--keep removes the oldest of its own, and nothing else, once the new one i
     assert.equal((await backup(...wrong)).code, 2, wrong.join(' '))
 })
 
-test('status remembers how the backups of a job went, with a command that mends it as it is printed', async (t) => {
+test('status looks for the newest backup of a job, in its folder', async (t) => {
   const { folder, file, backups, backup, machine, setClock } = await setUp(t)
-  const status = async () => {
-    const { out } = await runHere(['--db', file, '--json', 'status'], { machine })
-    const { jobs } = JSON.parse(out)
-    return { job: jobs.find((one: { job: string }) => one.job === 'backup') }
-  }
   assert.equal((await backup(backups)).code, 0)
-  assert.equal((await status()).job, undefined)
-  setClock(plus(T0, DAY_MS))
-  assert.equal((await backup(backups, '--keep', '2')).code, 0)
-  const { job } = await status()
-  const newest = join(backups, 'tranche-20260106T000000Z.db')
-  const made = [job.ok, job.well_at, job.message.replace(` on ${hostname()}`, '')]
-  assert.deepEqual(made, [true, '2026-01-06T00:00:00.000Z', newest])
-  const fail = async () => {
-    renameSync(backups, `${backups}.away`)
-    assert.equal((await backup(backups, '--keep', '2')).code, 4)
-    renameSync(`${backups}.away`, backups)
-  }
-  await fail()
-  const failed = await status()
-  assert.deepEqual([failed.job.ok, failed.job.well_at], [false, '2026-01-06T00:00:00.000Z'])
-  assert.match(failed.job.message, /^\/.*backups: There is no folder/)
-  const checked = await runHere(['--db', file, 'status'], { machine })
-  assert.match(checked.out, /backup_missing/)
-  const [, mend = ''] = /> tranche .*?(backup \S+)/.exec(checked.out) ?? []
-  setClock(plus(T0, 2 * DAY_MS))
-  assert.equal((await runHere(['--db', file, ...mend.split(' ')], { machine })).code, 0)
-  assert.equal((await status()).job.ok, true, 'made by hand where those of the job are')
-  await fail()
+  const { out } = await runHere(['--db', file, '--json', 'status'], { machine })
+  assert.deepEqual(JSON.parse(out).jobs, [], 'one by hand is not of a job')
   setClock(plus(T0, 3 * DAY_MS))
   assert.equal((await backup(backups, '--keep', '2')).code, 0)
-  assert.doesNotMatch((await runHere(['--db', file, 'status'], { machine })).out, /backup_/)
   // Its file is missing or empty; an unreadable folder proves nothing.
   const last = join(backups, 'tranche-20260108T000000Z.db')
   const findings = async () => {
@@ -176,26 +148,6 @@ test('a job whose folder is gone is remembered, with a command that mends it onc
     assert.doesNotMatch(await status(), /backup_missing/)
     rmSync(gone, { recursive: true })
   }
-})
-
-test('what was never a job is neither remembered nor told to a monitor', async (t) => {
-  const { folder, file, backups, backup, machine } = await setUp(t)
-  const calls: string[] = []
-  const server = createServer((request, response) => {
-    calls.push(request.url ?? '')
-    response.end()
-  })
-  const { port } = await listen(t, server)
-  writeFileSync(join(folder, 'notes.txt'), '')
-  for (const place of [join(backups, 'manual.db'), join(folder, 'notes.txt')]) {
-    const refused = await backup(place, '--keep', '3', '--ping', `http://127.0.0.1:${port}/b`)
-    assert.deepEqual(
-      [refused.code, refused.err],
-      [2, `error: --keep needs a folder, and ${place} is not one.\n`],
-    )
-  }
-  assert.deepEqual(calls, [])
-  assert.doesNotMatch((await runHere(['--db', file, 'status'], { machine })).out, /backup_/)
 })
 
 test('a monitor is told of a backup that was made, and why one was not', async (t) => {

@@ -51,27 +51,6 @@ test('the executable alone has the programs that its guides tell one to copy: pr
     err: '',
   })
   assert.deepEqual(sampleFiles(join(cwd, 'mine')), samples)
-  // The user has connected a venue: the file is not overwritten.
-  writeFileSync(join(cwd, 'mine/python/partner.py'), 'my venue')
-  const again = await finish(t, ['docs', '--examples', 'mine'], { cwd })
-  assert.deepEqual([again.code, again.out], [5, ''])
-  assert.match(again.err, /^error: mine\/\S+ already exists/)
-  assert.equal(readFileSync(join(cwd, 'mine/python/partner.py'), 'utf8'), 'my venue')
-})
-
-test('samples are not written through a link among the folders, nor in part', async (t) => {
-  const cwd = temporaryFolder(t)
-  mkdirSync(join(cwd, 'elsewhere'))
-  mkdirSync(join(cwd, 'mine'))
-  for (const target of ['elsewhere', 'nowhere']) {
-    symlinkSync(join(cwd, target), join(cwd, 'mine/python'))
-    const { code, err } = await finish(t, ['docs', '--examples', 'mine'], { cwd })
-    assert.equal(code, 1, err)
-    assert.match(err, /mine\/python is a link, not a folder, and nothing was written/)
-    assert.deepEqual(readdirSync(join(cwd, 'mine')), ['python'])
-    assert.deepEqual(readdirSync(join(cwd, 'elsewhere')), [])
-    rmSync(join(cwd, 'mine/python'))
-  }
 })
 
 /** The texts of all files in a folder, by their paths in it. */
@@ -145,14 +124,12 @@ const CASES: { typed: string; offered: string[]; not?: string[] }[] = [
   { typed: 'tranche ', offered: ['serve', 'tick', 'billing', 'completion'], not: ['create'] },
   { typed: 'tranche partner ', offered: ['create', 'list', 'set-tier'], not: ['serve', 'rotate'] },
   { typed: 'tranche --db x.db key ', offered: ['create', 'rotate', 'revoke'], not: ['serve', 'x.db'] },
-  { typed: 'tranche --db partner key ro', offered: ['rotate'], not: ['create'] },
   {
     typed: 'tranche key create acme --',
     offered: ['--env', '--label', '--json', '--help'],
     not: ['--overlap'],
   },
   { typed: 'tranche key create acme --env ', offered: ['live', 'test'], not: ['--label'] },
-  { typed: 'tranche billing export --report t', offered: ['trades'], not: ['summary', 'users'] },
   { typed: 'tranche docs o', offered: ['operations'], not: ['levers', 'openapi'] },
   { typed: 'tranche completion ', offered: ['bash', 'zsh', 'fish'] },
 ]
@@ -200,16 +177,3 @@ for (const name of ['bash', 'zsh', 'fish'] as const) {
     }
   })
 }
-
-test('with --json the script is a field of the one document', async (t) => {
-  const shell = openShell(t)
-  const { out } = await shell.tranche(['completion', 'fish', '--json'])
-  const script = (await shell.tranche(['completion', 'fish'])).out
-  assert.deepEqual(JSON.parse(out), { shell: 'fish', script: script.trimEnd() })
-})
-
-test('a shell for which there is no script', async (t) => {
-  const { code, err } = await openShell(t).tranche(['completion', 'tcsh'])
-  assert.equal(code, 2)
-  assert.match(err, /bash, zsh, fish/)
-})

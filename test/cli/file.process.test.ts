@@ -9,7 +9,6 @@ import {
   copyFileSync,
   mkdirSync,
   readdirSync,
-  readFileSync,
   renameSync,
   writeFileSync,
 } from 'node:fs'
@@ -19,7 +18,7 @@ import SQLite from 'better-sqlite3'
 import { filled, trancheHere } from '../store/copies.ts'
 import { temporaryFolder } from '../support/database.ts'
 import { CACHE, EXECUTABLE, finish, startServe } from '../support/process.ts'
-import { errorOf, openShell, runHere, succeed, withPartner } from '../support/service.ts'
+import { errorOf, runHere, withPartner } from '../support/service.ts'
 import { canBeOthers } from '../support/tools.ts'
 
 test('a folder without a database gets one, which is said loudly; --no-create refuses, with the path', async (t) => {
@@ -63,29 +62,6 @@ test('what --db or TRANCHE_DB names and is not there is named, and nothing is ma
   assert.deepEqual(readdirSync(cwd), [])
 })
 
-test('a restore adds a line to the audit log that it brings back', async (t) => {
-  const shell = await withPartner(t)
-  const copy = join(shell.folder, 'copy.db')
-  await succeed(shell, 'backup', copy)
-  await succeed(shell, 'restore', copy)
-  const audit: { action: string }[] = JSON.parse(await succeed(shell, 'audit', '--json'))
-  assert.deepEqual(
-    audit.map(({ action }) => action),
-    ['partner.create', 'database.restore'],
-  )
-})
-
-test('a tick that meets another one does nothing, says so, and exits 0', async (t) => {
-  const shell = await withPartner(t)
-  const other = new SQLite(`${shell.file}-tick`)
-  t.after(() => other.close())
-  other.exec('begin immediate')
-  const { code, out } = await shell.tranche(['tick', '--json'])
-  assert.equal(code, 0)
-  assert.equal(JSON.parse(out).skipped, true)
-  assert.deepEqual(await shell.tranche(['tick']), { code: 0, out: '', err: '' })
-})
-
 test('exit 11 when another process keeps the database locked', async (t) => {
   const shell = await withPartner(t)
   const other = new SQLite(shell.file)
@@ -110,19 +86,6 @@ test('exit 11 when another process keeps the database locked', async (t) => {
     [code, out, errorOf(err)],
     [11, '', { code: 'database_locked', message: 'The database stayed locked by another process for 15 s.' }],
   )
-})
-
-test('a file that is not a database of ours is refused and left alone', async (t) => {
-  const shell = openShell(t)
-  const db = new SQLite(shell.file)
-  db.exec('create table notes (text)')
-  db.close()
-  const before = readFileSync(shell.file)
-  const { code, err } = await shell.tranche(['partner', 'create', 'acme', '--name', 'Acme'])
-  assert.equal(code, 2)
-  assert.match(err, /^error: .+\n$/)
-  assert.deepEqual(readFileSync(shell.file), before)
-  assert.deepEqual(readdirSync(shell.folder), ['tranche.db'])
 })
 
 // A --db that cannot work is refused in one sentence with the path, the owner, and the remedy.
@@ -151,19 +114,6 @@ function mounted(file: string, script: string) {
   const env = { ...process.env, ...CACHE, PROGRAM: EXECUTABLE, FOLDER: dirname(file), TRANCHE_DB: file }
   return spawnSync('unshare', ['-m', 'sh', '-c', script], { env, encoding: 'utf8' })
 }
-
-test('a folder that is not there is named', async (t) => {
-  const folder = join(temporaryFolder(t), 'nowhere')
-  const file = join(folder, 'db')
-  const outcomes = [await finish(t, ['--db', file, 'serve', '--port', '0'], { cwd: dirname(folder) })]
-  for (const argv of [['partner', 'create', 'acme', '--name', 'A'], ['migrate']])
-    outcomes.push(await trancheHere(file, ...argv))
-  for (const { code, err } of outcomes)
-    assert.deepEqual(
-      [code, err],
-      [1, `error: There is no folder ${folder}: make it, or name another file.\n`],
-    )
-})
 
 test('a read-only disk and a full one get one sentence, and a copy elsewhere works', async (t) => {
   const file = await filled(t)
@@ -300,42 +250,6 @@ if (canBeOthers()) {
         /^error: \S+made\.db cannot be written: the folder \S+ belongs to root \(mode 755\), and this user has no permission to write in it; name another file, or run .*\n$/,
       )
     }
-  })
-
-  test('a restore or a backup without the rights to it says what is whose', async (t) => {
-    const file = await filled(t)
-    const mine = temporaryFolder(t)
-    const [copy, closed] = [join(mine, 'copy.db'), join(temporaryFolder(t), 'copy.db')]
-    for (const name of [copy, closed]) copyFileSync(file, name)
-    chmodSync(mine, 0o755)
-    chmodSync(copy, 0o644)
-    const said = (database: string, ...argv: string[]) => {
-      const { status, stderr } = asNobody(database, ...argv)
-      assert.equal(status, 1, stderr)
-      assert.equal(stderr.split('\n').length, 2, stderr)
-      return stderr
-    }
-    assert.match(
-      said(copy, 'restore', closed),
-      /^error: \S+copy\.db cannot be reached: the folder \S+ belongs to root \(mode 700\)/,
-    )
-    assert.match(said(file, 'restore', copy), /^error: \S+tranche\.db cannot be reached: the folder/)
-    assert.match(
-      said(join(mine, 'other.db'), 'restore', copy),
-      /other\.db cannot be written: the folder \S+ belongs to root/,
-    )
-    assert.match(said(copy, 'backup', join(mine, 'other.db')), /cannot be written/)
-    chmodSync(mine, 0o777)
-    assert.match(
-      said(copy, 'backup', join(dirname(closed), 'other.db')),
-      /other\.db cannot be written: the folder \S+ belongs to root \(mode 700\)/,
-    )
-    assert.match(said(join(mine, 'other.db'), 'restore', mine), /is a folder: name the copy in it/)
-    chmodSync(copy, 0o600)
-    assert.match(
-      said(join(mine, 'other.db'), 'restore', copy),
-      /copy\.db cannot be read: it belongs to root \(mode 600\); run the command as root, with `sudo` before it\.$/m,
-    )
   })
 }
 

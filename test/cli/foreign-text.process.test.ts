@@ -125,14 +125,10 @@ function linesFor({ shell, late, failed, filled }: Staged, hostile: string): Lin
     [['price', 'remove', '--at', '2026-01-05T00:00:00Z'], null],
     [['backtest', file('prices.csv')], null],
     [
-      ['trade', 'record', '--partner', 'acme', '--plan', mark('no plan'), '--order', mark('o9')].concat([
-        '--usd',
-        '9',
-        '--btc',
-        '0.00015',
-        '--reason',
-        mark('because'),
-      ]),
+      [
+        ...'trade record --partner acme --usd 9 --btc 0.00015 --reason x --order o9 --plan'.split(' '),
+        mark('no'),
+      ],
       null,
     ],
     [['backup', file('copy.db'), '--force'], mark('copy.db')],

@@ -126,7 +126,7 @@ test('--no-start makes no database and starts nothing; a repository brings its u
   const script = `mkdir -p /run/systemd/system
     "$TRANCHE" init --yes --no-start --partner acme --name Acme 2>&1 && exit 9
     units() { ls /etc/systemd/system | grep tranche; grep OnSuccess /etc/systemd/system/tranche-backup.service || true; }
-    "$TRANCHE" init --yes --no-start --ping http://127.0.0.1:1/x 2>&1 | sed -n '/^Nothing was started/,$p'
+    "$TRANCHE" init --yes --no-start --ping http://127.0.0.1:1/x 2>&1 | grep -c '^Nothing was started'
     ls /var/lib/tranche; units
     echo RESTIC_REPOSITORY=/mnt/offsite >> /etc/tranche/tranche.env
     "$TRANCHE" init --yes --no-start | grep ^done
@@ -146,15 +146,7 @@ test('--no-start makes no database and starts nothing; a repository brings its u
   const named = (names: string[]) => [...names.map((name) => `tranche-${name}`), 'tranche.service']
   assert.deepEqual(out.trim().split('\n'), [
     'error: --no-start makes no database, so it takes no --partner.',
-    'Nothing was started. Put the database in its place, and go through `tranche docs disaster`; then start it all:',
-    '  /usr/local/bin/tranche init --yes',
-    '',
-    'Every other command finds the settings by itself:',
-    '  sudo /usr/local/bin/tranche status',
-    'In a script, first load them into the shell:',
-    '  set -a; . /etc/tranche/tranche.env; set +a',
-    '  runuser -u tranche -- /usr/local/bin/tranche status',
-    'To see how to remove all of this from the machine: /usr/local/bin/tranche init --undo --dry-run',
+    '1',
     'backups',
     ...named([...units, ...more]),
     'done     /etc/tranche/tranche.env, the settings of all jobs',

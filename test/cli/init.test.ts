@@ -93,24 +93,11 @@ test('the synthetic path is a function of its seed', () => {
   assert.ok(syntheticPath(3, 40_000).every((price) => price > 0n && price % 1_000_000n === 0n))
 })
 
+const CHECKOUT = '/src/t/bin/tranche'
 const NAMES = [
-  [
-    'a checkout, from its root',
-    '/src/t',
-    '/src/t/bin/tranche.mjs',
-    false,
-    'bin/tranche',
-    '/src/t/bin/tranche',
-  ],
-  ['a checkout, from its bin', '/src/t/bin', 'tranche.mjs', false, './tranche', '/src/t/bin/tranche'],
-  [
-    'a checkout, from elsewhere',
-    '/home',
-    '/src/t/bin/tranche.mjs',
-    false,
-    '/src/t/bin/tranche',
-    '/src/t/bin/tranche',
-  ],
+  ['a checkout, from its root', '/src/t', `${CHECKOUT}.mjs`, false, 'bin/tranche', CHECKOUT],
+  ['a checkout, from its bin', '/src/t/bin', 'tranche.mjs', false, './tranche', CHECKOUT],
+  ['a checkout, from elsewhere', '/home', `${CHECKOUT}.mjs`, false, CHECKOUT, CHECKOUT],
   ['the executable', '/src/t', '/src/t/dist/tranche', true, 'dist/tranche', '/src/t/dist/tranche'],
 ] as const
 

@@ -99,19 +99,6 @@ for (const hostOffMs of [DAY_MS, -DAY_MS])
     assert.ok((await service.command('check')).includes(' ago; 1 h is usual'))
   })
 
-test('a fresh install is not late until a plan has waited for ten minutes', async (t) => {
-  const service = await startWatched(t)
-  service.advance(DAY_MS)
-  assert.equal(await service.isLate(), false)
-  assert.ok(!(await service.samples()).has('tranche_last_tick_age_seconds'))
-  await service.addPlan('p')
-  service.advance(10 * MINUTE_MS)
-  assert.equal(await service.isLate(), false)
-  service.advance(1)
-  assert.equal(await service.isLate(), true)
-  assert.match(await service.command('status'), /^ +no tick has ever finished, and plans wait for one$/m)
-})
-
 test('plans that sleep and plans of test environments wait for nothing', async (t) => {
   const service = await startWatched(t)
   await service.addPlan('p')

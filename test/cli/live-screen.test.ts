@@ -3,11 +3,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { drawScreen, type StatusView } from '../../src/cli/service/status-screen.ts'
-import { createPaint } from '../../src/cli/terminal.ts'
 import { finding, type PartnerVitals } from '../../src/core/findings.ts'
 import { type Price, usd } from '../../src/core/money.ts'
 import { DAY_MS, type Instant, plus } from '../../src/core/time.ts'
-import { capture, T0 } from '../support/service.ts'
+import { T0 } from '../support/service.ts'
 
 const plain = (_: unknown, text: string) => text
 
@@ -216,27 +215,6 @@ test('a tick that is five minutes old is none to be content with where one came 
   assert.match(tickAged(300_000), /^▲ last tick +5 min ago +1 min is usual$/)
 })
 
-test('a partner and a plan are beside each other as they are, and what hides in a name is spelled out', () => {
-  const [execution] = large().recent.executions
-  assert.ok(execution)
-  const seen = seenAt(T0)
-  const executions = ['zz2', 'a  b'].map((partnerPlanId) => ({
-    ...execution,
-    tenant: 'acme live',
-    partnerPlanId,
-  }))
-  const screen = { columns: 100, rows: 40, paint: plain, trouble: null }
-  const lines = drawScreen({ ...seen, recent: { ...seen.recent, executions } }, screen)
-  assert.ok(
-    lines.some((line) => line.endsWith('USD  acme live  zz2')),
-    lines.join('\n'),
-  )
-  assert.ok(
-    lines.some((line) => line.endsWith('USD  acme live  a \\u0020b')),
-    lines.join('\n'),
-  )
-})
-
 test('a look that failed is told below, and the last one that worked stays', () => {
   const lines = drawScreen(large(), {
     columns: 80,
@@ -246,12 +224,4 @@ test('a look that failed is told below, and the last one that worked stays', () 
   })
   assert.equal(lines.at(-1), 'The database is locked.')
   assert.match(lines[2] ?? '', /^▲ ticks_stopped/)
-})
-
-test('colours are on a terminal, and nowhere else', () => {
-  const colours = (isTTY: boolean, wanted: boolean) =>
-    drawScreen(large(), { columns: 80, rows: 24, paint: createPaint(capture(isTTY), wanted), trouble: null })
-      .join('')
-      .includes('\x1b[')
-  assert.deepEqual([colours(true, true), colours(false, true), colours(true, false)], [true, false, false])
 })

@@ -57,16 +57,6 @@ test('an export answers with one JSON document under --json, and - is stdout', a
     assert.equal((await shell.tranche([...line, ...more, '--json'])).code, 2, more.join(' '))
 })
 
-test('tiers are listed oldest first', async (t) => {
-  const shell = openShell(t)
-  await shell.tranche(CREATE)
-  await shell.tranche(['tier', 'set', 'starter', '--rate-bps', '45', '--from', '2026-03'])
-  await shell.tranche(['tier', 'set', 'gold', '--rate-bps', '10'])
-  const { out } = await shell.tranche(['tier', 'list', '--json'])
-  const months = (JSON.parse(out) as { from_month: string }[]).map((tier) => tier.from_month)
-  assert.deepEqual(months, ['1970-01', '1970-01', '1970-01', '2026-01', '2026-03'])
-})
-
 test('a chart replaces a chart and nothing else', async (t) => {
   const shell = openShell(t)
   const draw = (chart: string) =>

@@ -166,13 +166,6 @@ test('serve calls it after each of its ticks, and is not held up by one that nev
   assert.ok(calls.length < 10)
 })
 
-test('what is not an address is refused before anything is done', async (t) => {
-  const cwd = temporaryFolder(t)
-  const { code, err } = await runHere(['--db', addressIn(cwd), 'tick', '--ping', 'example.com/x'])
-  assert.equal(code, 2)
-  assert.match(err, /Give an http or https address/)
-})
-
 test('a check tells its own monitor of everything, and a daily one tells that of the ticks what it has found', async (t) => {
   const cwd = temporaryFolder(t)
   const { calls, origin } = await monitor(t)

@@ -11,18 +11,9 @@ import { DAY_MS, monthOf } from '../../src/core/time.ts'
 import { SHIFTED } from '../clock/wrong-clock.ts'
 import { temporaryFolder } from '../support/database.ts'
 import { hasOwnMachine, onOwnMachine } from '../support/machines.ts'
-import {
-  type Guarded,
-  ourServer,
-  ownDatabase,
-  PASSWORD,
-  runServer,
-  type Server,
-  withPasswords,
-} from '../support/postgres-server.ts'
+import { ourServer, ownDatabase, PASSWORD, type Server, withPasswords } from '../support/postgres-server.ts'
 import { finish, startServe, WITH_OPS } from '../support/process.ts'
 import { me } from '../support/service.ts'
-import { hasTool } from '../support/tools.ts'
 
 /** An empty database, and command lines that find it by the variable. */
 async function onServer(t: TestContext) {
@@ -37,21 +28,12 @@ async function onServer(t: TestContext) {
   return { ...guarded, ...options, run, succeed }
 }
 
-/** Polls until the answer is `wanted`, for half a minute at most. */
-async function becomes(wanted: number, ask: () => Promise<Response>): Promise<Response> {
-  for (const end = performance.now() + 30_000; ; ) {
-    const answer = await ask()
-    if (answer.status === wanted) return answer
-    assert.ok(performance.now() < end, `it stays ${answer.status}: ${await answer.text()}`)
-    await pause(100)
-  }
+/** A server whose socket is for every user of a machine without a network; its data stay closed. */
+async function onSocket(t: TestContext) {
+  const { server, port } = await withPasswords(t)
+  chmodSync(server.folder, 0o755)
+  return { server, db: `postgres://app:${PASSWORD}@localhost:${port}/app?host=${server.folder}` }
 }
-
-/** Ends every connection but its own. */
-const endAll = ({ server }: Pick<Guarded, 'server'>) =>
-  server.ask(
-    "select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() and usename = 'app'",
-  )
 
 test('migrate begins a database, also when two begin it at once, and says what is applied', async (t) => {
   const { run, succeed, server } = await onServer(t)
@@ -81,23 +63,6 @@ test('the password may be in ~/.pgpass or PGPASSWORD, and only there', async (t)
   const { code, err } = await list(home)
   // No word about a deprecation beside the empty list.
   assert.deepEqual([code, err], [0, 'No partners.\n'])
-})
-
-test('what is not a port is named as the mistake, also in a variable', async (t) => {
-  for (const PGPORT of ['99999', 'none']) {
-    const env = { TRANCHE_DB: 'postgres://app@127.0.0.1/app', PGPORT }
-    const { code, err } = await finish(t, ['partner', 'list'], { cwd: temporaryFolder(t), env })
-    assert.deepEqual([code, err], [2, 'error: PGPORT is not a number from 1 to 65535.\n'])
-  }
-})
-
-test('serve --no-create refuses an empty database, and without it begins one', async (t) => {
-  const { run, cwd, env } = await onServer(t)
-  const { code, err } = await run('serve', '--no-create', '--port', '0')
-  assert.equal(code, 4)
-  assert.match(err, /There is no tranche database at postgres:\/\/app:\*\*\*@/)
-  const serve = await startServe(t, [], { cwd, env })
-  await serve.line('there was no database here, so a new one was made')
 })
 
 test('a serve of before an upgrade answers nothing more after it, is not ready, and says why', async (t) => {
@@ -133,41 +98,6 @@ test('a serve of before an upgrade answers nothing more after it, is not ready, 
   )
   assert.equal((await me(url, key)).status, 503)
   assert.equal((await fetch(`${url}/healthz`)).status, 200)
-})
-
-test('serve outlives the end of every connection, and a server that falls over and comes back', async (t) => {
-  const guarded = await onServer(t)
-  const { succeed, server, settings, cwd, env } = guarded
-  await succeed('partner', 'create', 'acme', '--name', 'Acme')
-  const key = (await succeed('key', 'create', 'acme', '--env', 'test')).trim()
-  const { url, opsUrl, hasEnded } = await startServe(t, [...WITH_OPS], { cwd, env })
-  const readyz = () => fetch(`${opsUrl}/readyz`)
-  assert.equal((await readyz()).status, 200)
-  for (let i = 0; i < 3; i++) {
-    await endAll(guarded)
-    assert.equal((await me(url, key)).status, 200)
-  }
-  server.kill('SIGQUIT')
-  const put = () =>
-    fetch(`${url}/partner/v1/users/u1`, {
-      method: 'PATCH',
-      headers: { authorization: `Bearer ${key}` },
-      body: '{"status":"disabled"}',
-    })
-  const refused = await becomes(503, put)
-  assert.match(refused.headers.get('retry-after') ?? '', /^\d+$/)
-  assert.deepEqual(await refused.json(), {
-    detail: 'The database cannot be read or written at present; send the call again later.',
-  })
-  assert.equal((await fetch(`${url}/healthz`)).status, 200)
-  const unready = await becomes(503, readyz)
-  assert.match(await unready.text(), /cannot be reached/)
-  assert.equal(hasEnded(), false)
-  const again = await runServer(server.folder, settings)
-  t.after(again.stop)
-  await becomes(200, readyz)
-  assert.equal((await put()).status, 404)
-  assert.equal((await me(url, key)).status, 200)
 })
 
 test('what month it is the server says, whatever the clock of the machine that asks', async (t) => {
@@ -280,10 +210,8 @@ const setStandby = async (server: Server, name: string): Promise<void> => {
 
 test('init and a tick say after some seconds that the server waits for a standby', async (t) => {
   if (!hasOwnMachine(t)) return
-  const { server, port } = await withPasswords(t)
-  chmodSync(server.folder, 0o755)
+  const { server, db } = await onSocket(t)
   await setStandby(server, 'gone')
-  const db = `postgres://app:${PASSWORD}@localhost:${port}/app?host=${server.folder}`
   const script = `
     export TRANCHE_DB='${db}'
     tell() {
@@ -325,10 +253,7 @@ test('init and a tick say after some seconds that the server waits for a standby
 
 test('root has jobs made that find the server by the settings, which hold the password and nothing else does', async (t) => {
   if (!hasOwnMachine(t)) return
-  const { server, port } = await withPasswords(t)
-  // The socket is for every user of the machine, which has no network; the data stay closed.
-  chmodSync(server.folder, 0o755)
-  const db = `postgres://app:${PASSWORD}@localhost:${port}/app?host=${server.folder}`
+  const { db } = await onSocket(t)
   const init = '"$TRANCHE" init --yes --price-feed static:60000 --scheduler'
   const script = `
     export TRANCHE_DB='${db}'
@@ -386,65 +311,9 @@ test('root has jobs made that find the server by the settings, which hold the pa
   assert.match(JSON.parse(status).last_tick_at, /^20/)
 })
 
-test('a user has settings that only they can read, and a crontab that finds the server by them', async (t) => {
-  if (!hasOwnMachine(t) || !hasTool(t, 'cron')) return
-  const { server, port } = await withPasswords(t)
-  chmodSync(server.folder, 0o755)
-  const db = `postgres://app:${PASSWORD}@localhost:${port}/app?host=${server.folder}`
-  const script = `
-    useradd --create-home ops
-    cat > /mnt/ops.sh <<'END'
-      cd "$HOME"
-      TRANCHE_DB='${db}' "$TRANCHE" init --yes --scheduler cron --price-feed static:60000 > said 2>&1
-      cat said
-      echo ---
-      stat -c '%n %U %a' .local/share/tranche .local/share/tranche/*
-      grep -rl '${PASSWORD}' .
-      echo ---
-      crontab -l
-      echo ---
-      crontab -l | grep 'tick' | grep -o '{.*' > job
-      sed 's/ 2>&1 |.*//; s/ | logger.*//' job
-      set -a; . .local/share/tranche/tranche.env; set +a
-      "$TRANCHE" tick
-      "$TRANCHE" --json status
-END
-    runuser -u ops -- env HOME=/home/ops sh /mnt/ops.sh`
-  const { code, out, err } = await onOwnMachine(t, script)
-  assert.deepEqual([code, err], [0, ''], out)
-  const [said = '', files, crontab = '', rest = ''] = out.split('---\n')
-  assert.doesNotMatch(said + crontab, new RegExp(PASSWORD))
-  assert.match(said, /done {5}postgres:\/\/app:\*\*\*@localhost/)
-  assert.equal(
-    files,
-    '.local/share/tranche ops 700\n.local/share/tranche/backups ops 700\n.local/share/tranche/cache ops 700\n.local/share/tranche/init.sha256 ops 644\n.local/share/tranche/tranche.env ops 600\n./.local/share/tranche/tranche.env\n',
-  )
-  assert.match(crontab, /tranche\.env; .*tick/)
-  assert.match(JSON.parse(rest.trimEnd().split('\n').at(-1) ?? '').last_tick_at, /^20/)
-})
-
-test('for systemd root is shown units that do not hold the password, one of which backs it up over the network', async (t) => {
-  if (!hasOwnMachine(t)) return
-  const { server, port } = await withPasswords(t)
-  chmodSync(server.folder, 0o755)
-  const db = `postgres://app:${PASSWORD}@localhost:${port}/app?host=${server.folder}`
-  const script = `
-    mkdir -p /run/systemd/system
-    TRANCHE_DB='${db}' "$TRANCHE" init --yes --dry-run --scheduler systemd --price-feed static:60000 2>&1
-    ls -d /etc/tranche /var/lib/tranche 2> /dev/null || true`
-  const { code, out, err } = await onOwnMachine(t, script)
-  assert.deepEqual([code, err], [0, ''], out)
-  assert.doesNotMatch(out, new RegExp(PASSWORD))
-  assert.match(out, /would.*tranche-tick\.timer/)
-  assert.match(out, /would.*tranche-backup\.timer/)
-  assert.doesNotMatch(out, /^\/(etc|var)/m)
-})
-
 test('the jobs go from a file to a server and back only when the former one has moved', async (t) => {
   if (!hasOwnMachine(t)) return
-  const { server, port } = await withPasswords(t)
-  chmodSync(server.folder, 0o755)
-  const db = `postgres://app:${PASSWORD}@localhost:${port}/app?host=${server.folder}`
+  const { db } = await onSocket(t)
   const file = '/var/lib/tranche/tranche.db'
   const script = `
     init() { "$TRANCHE" init --yes --price-feed static:60000 --scheduler cron "$@" 2>&1; }

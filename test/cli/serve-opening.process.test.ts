@@ -8,11 +8,9 @@ import { suite, type TestContext, test } from 'node:test'
 import SQLite from 'better-sqlite3'
 import { temporaryFolder } from '../support/database.ts'
 import { readExposition } from '../support/exposition.ts'
-import { finish, start, WITH_OPS } from '../support/process.ts'
+import { start, WITH_OPS } from '../support/process.ts'
 import { me, runHere } from '../support/service.ts'
 
-/** Known to be wrong only once the address is parsed. */
-const WRONG_PORT = 'postgres://tranche@localhost:561910/tranche'
 const SQL = join(import.meta.dirname, '../../sql')
 
 suite('serve before its database is open', { concurrency: 4 }, () => {
@@ -44,34 +42,6 @@ suite('serve before its database is open', { concurrency: 4 }, () => {
     const { out } = await runHere(['--db', file, 'migrate', '--status', '--json'])
     assert.ok(JSON.parse(out).every((row: { applied_at: string | null }) => row.applied_at !== null))
     assert.ok(existsSync(`${file}.before-migration-after-0001_start`))
-  })
-
-  test('an address that cannot be one ends serve with the reason, before it listens', {
-    timeout: 60_000,
-  }, async (t) => {
-    const cwd = temporaryFolder(t)
-    const outcomes = [
-      await finish(t, ['--db', WRONG_PORT, 'serve', '--port', '0'], { cwd }),
-      ...(await Promise.all(
-        ['postgres://localhost/tranche?x=y', 'mysql://localhost/tranche'].map((db) =>
-          runHere(['--db', db, 'status']),
-        ),
-      )),
-    ]
-    for (const { code, err } of outcomes) {
-      assert.equal(code, 2)
-      assert.match(err, /^error: .+$/m)
-    }
-  })
-
-  test('a database that cannot be opened ends serve with the reason', async (t) => {
-    const cwd = temporaryFolder(t)
-    const other = new SQLite(join(cwd, 'tranche.db'))
-    other.exec('create table theirs (x)')
-    other.close()
-    const { code, err } = await finish(t, ['serve', '--port', '0'], { cwd })
-    assert.equal(code, 2)
-    assert.match(err, /not a tranche database/)
   })
 })
 

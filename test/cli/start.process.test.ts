@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { copyFileSync, existsSync, mkdirSync, renameSync, symlinkSync, writeFileSync } from 'node:fs'
+import { copyFileSync, mkdirSync, renameSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { suite, test } from 'node:test'
@@ -12,7 +12,6 @@ import { openOffice, utc } from '../billing/books.ts'
 import { addressIn, temporaryFolder } from '../support/database.ts'
 import { finish, PROGRAM, SOURCE, start } from '../support/process.ts'
 import { openShell, runHere } from '../support/service.ts'
-import { freePort } from '../support/within.ts'
 
 const CREATE = ['partner', 'create', 'acme', '--name', 'Acme']
 const [NODE, MAIN = ''] = SOURCE
@@ -20,26 +19,6 @@ const [NODE, MAIN = ''] = SOURCE
 const MORE_THAN_A_PIPE_HOLDS = 2_000
 
 suite('process', { concurrency: 4 }, () => {
-  test('TRANCHE_DB names the database, and --db wins over it', async (t) => {
-    const cwd = temporaryFolder(t)
-    const env = { TRANCHE_DB: 'variable.db' }
-    assert.equal((await finish(t, CREATE, { cwd, env })).code, 0)
-    assert.equal((await finish(t, [...CREATE, '--db', 'flag.db'], { cwd, env })).code, 0)
-    const made = ['variable.db', 'flag.db', 'tranche.db'].map((name) => existsSync(join(cwd, name)))
-    assert.deepEqual(made, [true, true, false])
-  })
-
-  test('a setting of the environment is checked like its flag, and the flag wins', async (t) => {
-    const cwd = temporaryFolder(t)
-    const wrong = await finish(t, ['serve', '--json'], { cwd, env: { TRANCHE_PORT: '65536' } })
-    assert.deepEqual([wrong.code, wrong.out], [2, ''])
-    assert.match(JSON.parse(wrong.err).error.message, /TRANCHE_PORT/)
-    const port = await freePort()
-    const asked = ['health', '--port', String(port)]
-    const { out } = await finish(t, asked, { cwd, env: { TRANCHE_PORT: '1' } })
-    assert.match(out, new RegExp(`:${port}/healthz: the connection was refused`))
-  })
-
   test('a reader that has seen enough: exit 0, no complaint', async (t) => {
     const shell = openShell(t)
     await shell.tranche(CREATE)

@@ -95,74 +95,38 @@ test('a command in a folder that was removed says so, and one that needs no fold
 
 test('what TLS does not accept is said of its file, and what cannot be listened to of its address', async (t) => {
   const cwd = await placeOf(t)
-  const make = (name: string, ...key: string[]) =>
-    execFileSync(
-      'openssl',
-      [
-        'req',
-        '-x509',
-        '-nodes',
-        '-days',
-        '2',
-        '-subj',
-        '/CN=x',
-        ...key,
-        '-keyout',
-        `${name}.key`,
-        '-out',
-        `${name}.pem`,
-      ],
-      { cwd, stdio: 'pipe' },
-    )
-  make('good', '-newkey', 'rsa:2048')
-  make('other', '-newkey', 'rsa:2048')
-  make('short', '-newkey', 'rsa:1024')
+  const make = (name: string, key: string) => {
+    const request = `req -x509 -nodes -days 2 -subj /CN=x -newkey ${key} -keyout ${name}.key -out ${name}.pem`
+    execFileSync('openssl', request.split(' '), { cwd, stdio: 'pipe' })
+  }
+  make('good', 'rsa:2048')
+  make('other', 'rsa:2048')
+  make('short', 'rsa:1024')
   const [pem, key] = ['good.pem', 'good.key'].map((name) => readFileSync(join(cwd, name), 'utf8'))
   writeFileSync(
     join(cwd, 'chain.pem'),
     `${pem}-----BEGIN CERTIFICATE-----\nzzzz\n-----END CERTIFICATE-----\n`,
   )
-  const locked = createPrivateKey(key ?? '').export({
-    type: 'pkcs8',
-    format: 'pem',
-    cipher: 'aes-256-cbc',
-    passphrase: 'p',
-  })
+  const secret = { cipher: 'aes-256-cbc', passphrase: 'p' }
+  const locked = createPrivateKey(key ?? '').export({ type: 'pkcs8', format: 'pem', ...secret })
   writeFileSync(join(cwd, 'locked.key'), locked)
-  for (const [says, ...argv] of [
+  for (const [words, says] of [
     [
-      /--tls-key: other\.key is not the key of the first certificate in good\.pem/,
-      '--tls-cert',
-      'good.pem',
-      '--tls-key',
-      'other.key',
+      '--tls-cert good.pem --tls-key other.key',
+      /other\.key is not the key of the first certificate in good\.pem/,
     ],
     [
-      /--tls-key: locked\.key has no private key in PEM without a password\.$/m,
-      '--tls-cert',
-      'good.pem',
-      '--tls-key',
-      'locked.key',
+      '--tls-cert good.pem --tls-key locked.key',
+      /locked\.key has no private key in PEM without a password\.$/m,
     ],
-    [/--tls-cert: plain has no certificate in PEM\.$/m, '--tls-cert', 'plain', '--tls-key', 'good.key'],
-    [
-      /--tls-cert: short\.pem, .*its key is too short: RSA needs 2048 bits/,
-      '--tls-cert',
-      'short.pem',
-      '--tls-key',
-      'short.key',
-    ],
-    [
-      /--tls-cert: chain\.pem, or a certificate after its first: TLS does not accept it/,
-      '--tls-cert',
-      'chain.pem',
-      '--tls-key',
-      'good.key',
-    ],
-    [/there is no such host/, '--host', 'no-such-host.invalid'],
-    [/this machine does not have that address/, '--host', '192.0.2.1'],
-    [/the system does not accept it/, '--host', LONG],
+    ['--tls-cert plain --tls-key good.key', /--tls-cert: plain has no certificate in PEM\.$/m],
+    ['--tls-cert short.pem --tls-key short.key', /short\.pem, .*its key is too short: RSA needs 2048 bits/],
+    ['--tls-cert chain.pem --tls-key good.key', /chain\.pem, or a certificate after its first: TLS does not/],
+    ['--host no-such-host.invalid', /there is no such host/],
+    ['--host 192.0.2.1', /this machine does not have that address/],
+    [`--host ${LONG}`, /the system does not accept it/],
   ] as const) {
+    const argv = words.split(' ')
     const outcome = await finish(t, [...SERVE, ...argv], { cwd })
     assertOurs(outcome, argv)
     assert.match(outcome.err, says)

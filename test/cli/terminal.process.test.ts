@@ -98,26 +98,6 @@ suite('status --watch', { concurrency: 4 }, () => {
       assert.match(stripVTControlCharacters(out), /latest executions/)
     })
   }
-
-  for (const [what, argv, env] of [
-    ['NO_COLOR', [], { NO_COLOR: '1' }],
-    ['--no-color', ['--no-color'], {}],
-  ] as const) {
-    test(`with ${what} the screen moves the cursor and colours nothing`, async (t) => {
-      const started = onTerminal(t, ['--db', await filled(t), ...argv, 'status', '--watch'], env)
-      await started.prints((text) => text.includes('q quits'))
-      started.child.stdin.write('q')
-      assert.equal(await started.ended, 0)
-      assert.ok(started.out().includes(ENTER))
-      assert.deepEqual(
-        started
-          .out()
-          .split('\x1b')
-          .filter((part) => /^\[[\d;]*m/.test(part)),
-        [],
-      )
-    })
-  }
 })
 
 /** Runs the program on a terminal of its own. */

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { finding, findings, foundByStart, foundInMoney } from '../../src/cli/trial/verdict.ts'
+import { finding, foundInMoney } from '../../src/cli/trial/verdict.ts'
 import { price, usd } from '../../src/core/money.ts'
 import { MIN_TRANCHE_DEFAULT } from '../../src/core/partner.ts'
 import { DAY_MS, HOUR_MS, type Instant, MINUTE_MS, plus } from '../../src/core/time.ts'
@@ -324,14 +324,6 @@ describe('fee and spread', () => {
     assert.deepEqual([costly.fee_bps, costly.spread_bps], [25, 10])
     near(costly.baselines.minimum.capture, 1)
   })
-
-  test('leave what the timing is worth in money as it is, and are said beside it', () => {
-    const timing = /a plan paid [\s\S]* than plain DCA \([^)]*\)/
-    assert.equal(timing.exec(foundInMoney(costly))?.[0], timing.exec(foundInMoney(free))?.[0])
-    assert.match(foundInMoney(free), / No fee or spread is in it\.$/)
-    // 12,000 less 12,000 / factor.
-    assert.match(foundInMoney(costly), / Fee and spread took 35\.91 USD of it, whenever it was bought\.$/)
-  })
 })
 
 test('savings by year: a window belongs to the year in which it begins', () => {
@@ -373,38 +365,6 @@ describe('what was found, in words', () => {
       'Daily windows paid 3.2 bp more than the average price (95 %: 2.3 to 8.6 bp more)',
     )
     assert.match(finding(of(-0.03, [-1, 1])), /^Daily windows paid the average price to 0\.1 bp \(/)
-  })
-
-  test('no interval where there are too few blocks for one', () => {
-    for (const words of [finding, foundInMoney]) {
-      const said = words(of(1.6, [0.6, 2.6], { blocks: 9 }))
-      assert.match(said, /too few blocks for an interval/)
-      assert.doesNotMatch(said, /95 %/)
-    }
-  })
-
-  test('a title for several frequencies', () => {
-    assert.equal(
-      findings([of(1.6, [0, 3]), of(2.5, [0, 5])]),
-      'On average, the timing paid 1.6 to 2.5 bp less than the average price',
-    )
-    assert.equal(
-      findings([of(1.6, [0, 3]), of(-2.5, [-5, 0])]),
-      'On average, the timing paid 2.5 bp more to 1.6 bp less than the average price',
-    )
-    assert.match(
-      findings([of(-20, [-21, -19], { fee_bps: 20 })]),
-      /paid 20\.0 bp more than the average price, with fee and spread$/,
-    )
-  })
-
-  test('how much the start of a plan alone does', () => {
-    const starts = { every_minutes: 60, plans: 24, lowest_mean_bp: 0.34, highest_mean_bp: 3.53 }
-    assert.equal(
-      foundByStart(of(1.6, [0.6, 2.6], { starts })),
-      'Daily plans can begin at 24 moments, one every 60 minutes. By that alone the mean of a plan was 0.3 to 3.5 bp ' +
-        'less than the average price.',
-    )
   })
 
   test('money: of a stated amount, with the intervals and the worst year', () => {

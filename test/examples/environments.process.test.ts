@@ -60,36 +60,6 @@ for (const sample of SAMPLES) {
       assert.notEqual(trades[0]?.order, trades[1]?.order)
     })
 
-    test('buys in each environment at a venue that has one book for both', async (t) => {
-      const begun = await begin(t, sample)
-      const trades = await buy(t, begun, { PAPER_FILE: 'one' })
-      const orders = ordersIn(join(begun.stage.folder, 'one'))
-      assert.deepEqual(
-        orders.map(({ key, asked }) => [key, asked]),
-        [
-          [`live:${SHARED}`, 1],
-          [`test:${SHARED}`, 1],
-        ],
-      )
-      assert.deepEqual(
-        trades.map(({ environment, order }) => [environment, order]),
-        [
-          ['test', orders[1]?.order],
-          ['live', orders[0]?.order],
-        ],
-      )
-    })
-
-    test('buys as much at a price without cents, or with one place of them', async (t) => {
-      const begun = await begin(t, sample)
-      const [first = '', second = ''] = begun.keys
-      await buy(t, { ...begun, keys: [first] }, { PAPER_PRICE: '64000' })
-      await buy(t, { ...begun, keys: [first, second] }, { PAPER_PRICE: '64000.0' })
-      const rows = await rowsOf(t, begun.stage.service.file)
-      for (const { usd, btc } of await rows('select usd_amount as usd, btc_amount as btc from trades'))
-        assert.equal(Number(btc), Math.floor(Number(usd) / 64_000))
-    })
-
     test('takes no journal of the other environment, and no key that is none', async (t) => {
       const { stage, keys } = await begin(t, sample)
       const [, live = ''] = keys

@@ -252,16 +252,6 @@ async function cannotRunTwice(play: Play): Promise<void> {
   )
 }
 
-/** The message about a taken port is a sentence, not a stack trace. */
-async function saysThatItsPortIsTaken(t: TestContext, sample: Sample): Promise<void> {
-  const play = await begin(t, sample, [])
-  const taken = new URL(play.front.url).port
-  const partner = play.launch({ ...play.env, WEBHOOK_PORT: taken })
-  await until(partner.hasEnded, partner.err)
-  assert.deepEqual([await partner.ended, partner.out()], [1, ''])
-  assert.match(partner.err(), /^webhook: .*(EADDRINUSE|Address already in use).*\n$/)
-}
-
 async function endsAnOpenOrder(t: TestContext, sample: Sample): Promise<void> {
   const play = await begin(t, sample, ['a'])
   const partner = play.launch({ PAPER_OPEN_MS: '60000' })
@@ -291,7 +281,6 @@ suite('a partner in trouble', { concurrency: true }, () => {
     test(`in ${language}, keeps the contract's waits and polls until it is answered`, (t) =>
       outlastsBadPolls(t, sample))
     test(`in ${language}, confirms through every failure`, (t) => outlastsBadConfirmations(t, sample))
-    test(`in ${language}, says that its port is taken`, (t) => saysThatItsPortIsTaken(t, sample))
     test(`in ${language}, cancels an order that stays open`, (t) => endsAnOpenOrder(t, sample))
     test(`in ${language}, asks for an order when the venue did not answer`, (t) => asksForAnOrder(t, sample))
   }

@@ -2,8 +2,8 @@
 
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { globSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { basename, join } from 'node:path'
+import { globSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { test } from 'node:test'
 import { makeCertificate } from '../support/certificate.ts'
 import { temporaryFolder } from '../support/database.ts'
@@ -194,21 +194,6 @@ test('the proxy asks a server what its words say, and understands its file', (t)
   assert.deepEqual([status, stderr], [0, ''], stdout)
 })
 
-test('systemd understands the units with the drop-in for a server, which needs no file', (t) => {
-  if (!hasTool(t, 'systemd-analyze')) return
-  const folder = temporaryFolder(t)
-  const copies = services.map((name) => {
-    const copy = join(folder, name)
-    writeFileSync(copy, read(name).replaceAll(INSTALLED, process.execPath))
-    mkdirSync(`${copy}.d`)
-    writeFileSync(join(`${copy}.d`, 'postgres.conf'), read('postgres/tranche.service.conf'))
-    return copy
-  })
-  const verified = runs('systemd-analyze', ['verify', '--man=no', ...copies])
-  const complaints = verified.stderr.split('\n').filter((line) => /tranche|postgres/.test(line))
-  assert.deepEqual([verified.status, complaints], [0, []])
-})
-
 test('the image runs the executable alone, as nobody in particular, and asks it how it is', () => {
   const lines = read('Dockerfile').replaceAll('\\\n', ' ').split('\n')
   const only = (word: string): string => {
@@ -227,11 +212,4 @@ test('the image runs the executable alone, as nobody in particular, and asks it 
   for (const name of ['compose.yaml', 'compose.postgres.yaml'])
     for (const setting of ['test: [CMD, tranche, health]', ...check])
       assert.ok(read(name).includes(setting), `${name}: ${setting}`)
-})
-
-test('the guide names every file there is', () => {
-  const guide = read('README.md')
-  const files = globSync('**/*.*', { cwd: FOLDER }).map((file) => basename(file))
-  const missing = files.filter((name) => name !== 'README.md' && !guide.includes(name.replace(/^.*\./, '.')))
-  assert.deepEqual(missing, [])
 })

@@ -73,25 +73,12 @@ test('every block of the guide does what it says, and a service on the restored 
   assert.match(out, /database\.carry_stop/)
 
   const frozen = await serving()
-  for (const [method, path, body] of [
-    ['GET', 'executions/due', undefined],
-    ['POST', 'plans', { ...PLAN, partner_plan_id: 'p3' }],
-    ['POST', 'plans', { ...PLAN, partner_plan_id: 'p2', amount_usd: '1.00' }],
-  ] as const) {
-    const { status, headers, body: said } = await frozen.call(method, path, body)
-    const told = [status, headers.get('x-error-code'), headers.get('retry-after')]
-    assert.deepEqual(told, [503, 'service_frozen', '60'], path)
-    assert.match(said.detail ?? '', /^The service is frozen: its database was restored from a backup\./)
-    assert.ok(!said.detail?.includes(cwd))
-  }
-  for (const [method, path, body] of [
-    ['POST', 'users', USER],
-    ['DELETE', 'webhooks', undefined],
-    ['POST', 'plans', { ...PLAN, partner_plan_id: 'p2', smart_timing_enabled: false }],
-  ] as const)
-    assert.ok([200, 204, 404].includes((await frozen.call(method, path, body)).status), path)
-  assert.equal((await frozen.call('GET', 'plans')).status, 200)
-  assert.equal((await frozen.call('GET', 'me')).status, 200)
+  const polled = await frozen.call('GET', 'executions/due')
+  const told = [polled.status, polled.headers.get('x-error-code'), polled.headers.get('retry-after')]
+  assert.deepEqual(told, [503, 'service_frozen', '60'])
+  assert.match(polled.body.detail ?? '', /^The service is frozen: its database was restored from a backup\./)
+  assert.ok(!polled.body.detail?.includes(cwd))
+  assert.equal((await frozen.call('POST', 'users', USER)).status, 200)
   const confirm = (id: string, order: string) =>
     frozen.call('POST', `executions/${id}/confirm`, fill(order, '1.00'))
   const confirmed = await confirm(kept?.execution_id ?? '', 'o2')

@@ -96,19 +96,13 @@ const failing =
     })
     const env = { TRANCHE_WEBHOOK_CA: authority.caFile, TRANCHE_WEBHOOK_ALLOW_CIDR: '127.0.0.0/8' }
     const key = await keyOf(shop)
-    const served = await shop.serve(
-      0,
-      '--webhook-ca',
-      authority.caFile,
-      '--webhook-allow-cidr',
-      '127.0.0.0/8',
-    )
+    const argv = ['--webhook-ca', authority.caFile, '--webhook-allow-cidr', '127.0.0.0/8']
+    const served = await shop.serve(0, ...argv)
     const url = `https://127.0.0.1:${receiver.port}/hook`
     assert.equal((await call(served.url, key, 'webhooks', { url })).status, 200)
     served.child.kill('SIGTERM')
     await served.ended
     await damageAt(join(shop.cwd, 'tranche.db'), `update webhooks set consecutive_failures = ${before}`)
-    const argv = ['--webhook-ca', authority.caFile, '--webhook-allow-cidr', '127.0.0.0/8']
     await shop.run(0, ...PRICE, ...argv)
     const healed = after(shop, env)
     return {

@@ -77,11 +77,13 @@ export function valuesOf(text: string, row: Failure): number[] {
   return lines.map((line) => Number(line.split(' ').at(-1)))
 }
 
-/** The alerts that promtool finds firing when the series of a failure have been constant for an hour. */
-export function firing(t: TestContext, text: string, row: Failure): string[] {
+/** The alerts that promtool finds firing when the series of a failure, or all, have been constant for an hour. */
+export function firing(t: TestContext, text: string, row?: Failure): string[] {
   const series = text.split('\n').flatMap((line) => {
     const [, name, value] = /^(tranche_\S+(?:\{.*\})?) ([\d.e+-]+)$/.exec(line) ?? []
-    return name === undefined || !seriesOf(row).test(line) ? [] : [{ series: name, values: `${value}+0x60` }]
+    return name === undefined || (row && !seriesOf(row).test(line))
+      ? []
+      : [{ series: name, values: `${value}+0x60` }]
   })
   const folder = temporaryFolder(t)
   writeFileSync(join(folder, 'tranche.rules.yml'), RULES)

@@ -1,7 +1,7 @@
 // docs/levers.md, block by block, as somebody would paste it in the middle of the night.
 
 import assert from 'node:assert/strict'
-import { existsSync, readFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { DAY_MS, plus } from '../../src/core/time.ts'
@@ -121,12 +121,4 @@ test('every block of the guide does what it says', async (t) => {
   assert.deepEqual([...SECTIONS.keys()].toSorted(), [...taken].toSorted(), 'no section is left out')
   assert.equal((await executionsOf(service, 'p')).length, 1)
   await assertSound(service)
-})
-
-test('the links of the guide and of its decisions lead somewhere', () => {
-  const pages = [...GUIDE.matchAll(/\]\((decisions\/[^)]+)\)/g)].map(([, page = '']) => page)
-  for (const page of pages) assert.ok(existsSync(join(ROOT, 'docs', page.split('#')[0] ?? '')), page)
-  const anchors = new Set([...GUIDE.matchAll(/\]\(#([^)]+)\)/g)].map(([, anchor]) => anchor))
-  const known = [...SECTIONS.keys()].map((name) => name.toLowerCase().replaceAll(' ', '-'))
-  assert.deepEqual([...anchors].toSorted(), known.toSorted())
 })

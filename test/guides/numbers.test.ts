@@ -6,7 +6,6 @@ import { basename, join } from 'node:path'
 import { test } from 'node:test'
 import { WEEKS } from '../../src/cli/demo/play.ts'
 import { CONNECTIONS_MAX, DESCRIPTORS_KEPT } from '../../src/cli/service/serve.ts'
-import { PLAN_USD_A_YEAR } from '../../src/cli/trial/verdict.ts'
 import { GAPS_ALLOWED, GRACE_MS } from '../../src/core/clock.ts'
 import { DUE_PAGE_MAX, LEASE_MS } from '../../src/core/execution.ts'
 import {
@@ -22,7 +21,7 @@ import {
   UNSPENT_DAYS,
   WAL_LARGE_BYTES,
 } from '../../src/core/findings.ts'
-import { formatUsd, price, priceAsNumber, usd } from '../../src/core/money.ts'
+import { formatUsd, usd } from '../../src/core/money.ts'
 import { MIN_TRANCHE_DEFAULT } from '../../src/core/partner.ts'
 import {
   GAP_MAX_MS,
@@ -42,7 +41,7 @@ import {
   PASS_GAPS_SEEN,
   WINDOW_MS,
 } from '../../src/core/window.ts'
-import { layout, reservationPrice, slotMsOf } from '../../src/engine/slot-reserve.ts'
+import { layout, slotMsOf } from '../../src/engine/slot-reserve.ts'
 import { PARTNERS_NAMED } from '../../src/http/ops/metrics.ts'
 import { PROBE_TIMEOUT_MS } from '../../src/http/ops/readiness.ts'
 import { BODY_BYTES_MAX } from '../../src/http/request.ts'
@@ -146,57 +145,9 @@ test('the table of windows, slots and units is the one that is played', () => {
   }
 })
 
-test('the formula of the reservation price is the one that is played, with m from 0', () => {
-  const formula = 'Of `k` units, numbered from `m = 0`, unit `m` fires at the first price at or below'
-  assert.ok(ENGINE.includes(formula) && ENGINE.includes('`ref exp(hw (1 - 2 (1 + 1/k)^(m-k)))`'))
-  const [ref, hw] = [price('50000'), 0.03]
-  for (const k of [1, 2, 3])
-    for (let m = 0; m < k; m++) {
-      const wanted = 50_000 * Math.exp(hw * (1 - 2 * (1 + 1 / k) ** (m - k)))
-      const played = priceAsNumber(reservationPrice({ price: ref, halfWidth: hw }, m, k))
-      assert.ok(Math.abs(played - wanted) < 0.001, `unit ${m} of ${k}: ${played}, not ${wanted}`)
-    }
-  // "one fires at once, and one fires if the price falls by about a third of the band"
-  const [first, second] = [0, 1].map((m) => reservationPrice({ price: ref, halfWidth: hw }, m, 2))
-  assert.ok((first ?? 0n) >= ref)
-  assert.ok(Math.abs(1 - priceAsNumber(second ?? ref) / 50_000 - hw / 3) < 0.001)
-})
-
 test('the limit on connections is the one that is kept', () => {
   const most = `minus ${DESCRIPTORS_KEPT}, which are kept for the database and for outgoing calls, ${CONNECTIONS_MAX.toLocaleString('en')} at most`
   assert.ok(GUIDES.get('docs/reference.md')?.includes(most), most)
-})
-
-test('all texts say the same of a new column: a report keeps its own, and the column is in a new version', () => {
-  const texts = [
-    'README.md',
-    'docs/architecture.md',
-    'docs/billing.md',
-    'docs/compatibility.md',
-    'docs/decisions/months.md',
-    'src/billing/columns.ts',
-  ]
-  for (const file of texts) {
-    const text = readFileSync(join(ROOT, file), 'utf8').replace(/\s+(?:\/\/ )?/g, ' ')
-    assert.match(text, /new column (?:is|makes) a new version/, file)
-    assert.doesNotMatch(
-      text,
-      /columns? (?:is|are) (?:only ever )?added at the end|may add columns|new ones come/i,
-      file,
-    )
-  }
-})
-
-test('a number is read as a figure, a word or an ordinal', () => {
-  assert.deepEqual(['64', '0.5', '1,000', 'ten', 'Fifty', 'tenth', 'many'].map(numberOf), [
-    64,
-    0.5,
-    1000,
-    10,
-    50,
-    10,
-    NaN,
-  ])
 })
 
 const WORDS = 'zero one two three four five six seven eight nine ten eleven twelve'.split(' ')
@@ -209,91 +160,7 @@ function numberOf(text: string): number {
   return spelled >= 0 ? spelled : (TENS[word as keyof typeof TENS] ?? Number(word.replaceAll(',', '')))
 }
 
-// Statements of the guides about the backtest, against its tables: the prices behind those are not in the repository.
-
 const read = (file: string): string => readFileSync(join(ROOT, file), 'utf8')
-const readPlain = (file: string): string => read(file).replaceAll('\u2212', '-')
-const joined = (text: string): string => text.replace(/\s+/g, ' ')
-
-const PAGE = readPlain('docs/backtest.md')
-const BACKTEST = joined(PAGE)
-const TIMING = joined(readPlain('docs/engine.md'))
-
-/** The cells of the rows under a heading, by the titles of its table. */
-function tableUnder(heading: string): Record<string, string>[] {
-  const section = PAGE.split(`\n## ${heading}\n`)[1]?.split('\n## ')[0] ?? ''
-  const [titles = [], , ...rows] = section
-    .split('\n')
-    .filter((line) => line.startsWith('|'))
-    .map((line) => line.split('|').map((cell) => cell.trim()))
-  return rows.map((row) => Object.fromEntries(row.map((cell, i) => [titles[i], cell])))
-}
-
-const POLICY = tableUnder('The policy')
-
-test('what is said in words follows from the table', () => {
-  assert.deepEqual(
-    POLICY.map(({ windows }) => windows),
-    [...FREQUENCIES],
-  )
-  const [daily = {}] = POLICY
-  const [p5 = '', worst = ''] = [daily.p5, daily.worst].map((bp = '') => bp.slice(1))
-  const [least, most] = daily['by start']?.split(' to ') ?? []
-  for (const said of [
-    `One daily window in twenty cost more than ${p5} bp above its TWAP, and the worst one ${worst} bp.`,
-    `saved ${least} bp for a plan that began at the worst hour and ${most} bp at the best`,
-  ])
-    assert.ok(BACKTEST.includes(said), said)
-})
-
-test('the years and the money follow from the tables too', () => {
-  const dollars = (cell = ''): string[] =>
-    (cell.match(/[+-][\d.]+/g) ?? []).map((bp) => ((Number(bp) * PLAN_USD_A_YEAR) / 1e4).toFixed(1))
-  const years = tableUnder('The years')
-  assert.deepEqual(
-    years.map(({ year }) => year),
-    ['2015', '2016', '2017', '2018', '2019', '2020', '2021', '2022'],
-  )
-  for (const [i, row] of tableUnder('What it is in money').entries()) {
-    assert.equal(row.windows, FREQUENCIES[i])
-    const means = years.map((year) => Number(year[`${row.windows} mean bp`]))
-    const worst = Math.min(...means)
-    assert.equal(row['in the worst year']?.slice(-5, -1), years[means.indexOf(worst)]?.year)
-    // The tables have hundredths of a basis point, which are 1.2 cents of this plan.
-    const pairs: [said: string | undefined, bp: string | undefined][] = [
-      [row['than spending evenly'], POLICY[i]?.['mean bp (95 %)']],
-      [row['in the worst year'], String(worst)],
-    ]
-    for (const [said = '', bp = ''] of pairs) {
-      const amounts = (said.match(/[+-][\d.]+/g) ?? []).map(Number)
-      for (const [n, amount] of dollars(bp.startsWith('-') || bp.startsWith('+') ? bp : `+${bp}`).entries())
-        assert.ok(Math.abs((amounts[n] ?? 0) - Number(amount)) < 0.06, `${said} is ${bp} bp`)
-    }
-  }
-  assert.match(BACKTEST, new RegExp(`a plan of ${PLAN_USD_A_YEAR.toLocaleString('en')} USD a year`))
-})
-
-test('the guide to the timing has the same figures', () => {
-  for (const row of POLICY) {
-    const said = `${row['mean bp (95 %)']}, ${row.wins}, worst ${Number(row.worst).toFixed(0)}`
-    assert.ok(TIMING.includes(said), said)
-  }
-})
-
-test('as many years of prices are claimed as were measured', () => {
-  const [, from = '', until = ''] = /hourly, (\w{3} \d{4}) to (\w{3} \d{4})/.exec(TIMING) ?? []
-  const months = monthsTo(until) + 1 - monthsTo(from)
-  assert.equal(Math.floor(months / 12), 7)
-  assert.match(TIMING, /Over seven years of real Bitcoin prices/)
-})
-
-const MONTHS = 'Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec'.split(' ')
-const monthsTo = (name: string): number => Number(name.slice(4)) * 12 + MONTHS.indexOf(name.slice(0, 3))
-
-test('no guide promises a price below the average in one place and none in another', () => {
-  for (const file of globSync(['README.md', 'docs/*.md'], { cwd: ROOT }))
-    assert.doesNotMatch(joined(readPlain(file)), /slightly better|or better than/, file)
-})
 
 // The names in the guides against the files that have them: units, scripts, paths, and every room of src.
 

@@ -5,7 +5,6 @@ import { globSync, readFileSync, symlinkSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { test } from 'node:test'
 import { EXIT } from '../../src/cli/exit-codes.ts'
-import { FINDINGS, OF_THE_CHECK } from '../../src/core/findings.ts'
 import { temporaryFolder } from '../support/database.ts'
 import { hasOwnMachine, onOwnMachine, SYSLOG } from '../support/machines.ts'
 import { EXECUTABLE, paste } from '../support/process.ts'
@@ -72,13 +71,6 @@ test('every kind of finding is explained, and no other', () => {
   )
   assert.deepEqual(named.sort(), [...kinds].sort())
   assert.ok(kinds.size > 15)
-})
-
-test('what only the check finds stands at the end of the table of warnings', () => {
-  const warnings = REFERENCE.split('| warning |')[1]?.split('\n\n')[0] ?? ''
-  const kinds = [...warnings.matchAll(/^\| `([a-z_]+)` \|/gm)].map(([, kind]) => kind)
-  assert.deepEqual(kinds.slice(-OF_THE_CHECK.length), OF_THE_CHECK)
-  assert.deepEqual(kinds.toSorted(), Object.keys(FINDINGS).sort())
 })
 
 test('the exit codes are those of the program', () => {

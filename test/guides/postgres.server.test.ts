@@ -1,5 +1,4 @@
-// docs/postgres.md and the server parts of docs/reference.md, run as an operator would paste them, and the figures in
-// docs/performance.md, calculated again. The failover has a test of its own.
+// docs/postgres.md and the server parts of docs/reference.md, run as an operator would paste them.
 
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
@@ -22,7 +21,6 @@ import { until as untilWithin } from '../support/within.ts'
 const ROOT = join(import.meta.dirname, '../..')
 const GUIDE = readFileSync(join(ROOT, 'docs/postgres.md'), 'utf8')
 const REFERENCE = readFileSync(join(ROOT, 'docs/reference.md'), 'utf8')
-const FIGURES = readFileSync(join(ROOT, 'docs/performance.md'), 'utf8')
 
 const sectionOf = (title: string, page = GUIDE): string => {
   const found = page.split(`\n## ${title}\n`)[1]?.split('\n## ')[0]
@@ -95,48 +93,6 @@ test('a file moves to a server by copy and paste, practised once, and refuses wr
   assert.match(moved, /^ok\n[\s\S]*\n1\n[\s\S]*acme/m)
   assert.match(moved, /^after: error: This database moved to/m)
   assert.match(moved, /moved to [\s\S]*exit \d+\n$/)
-})
-
-/** The rows of the table behind a mark, cell by cell. */
-const tableOf = (mark: string): string[][] => {
-  const text = FIGURES.split(`<!-- ${mark} -->\n`)[1]?.split('<!-- end -->')[0] ?? assert.fail(mark)
-  const rows = text.trim().split('\n').slice(2)
-  return rows.map((row) => row.slice(2, -2).split(' | '))
-}
-
-test('the figures on paper follow from those that were measured', () => {
-  const [parts = [], whole = [], tranche = [], plan = [], window = [], rate = []] = tableOf('sizes').map(
-    ([, value = '']) => [...value.matchAll(/[\d,]+/g)].map(([figure]) => Number(figure.replaceAll(',', ''))),
-  )
-  assert.equal(parts.length, 3)
-  const sum = (figures: number[]): number => figures.reduce((a, b) => a + b, 0)
-  const [log = 0, [aWindow = 0], [done = 0]] = [whole[0], window, rate]
-  const spell = (n: number, digits = 0): string =>
-    n.toLocaleString('en', { minimumFractionDigits: digits, maximumFractionDigits: digits })
-  const rows = tableOf('paper')
-  assert.equal(rows.length, 5)
-  for (const row of rows) {
-    const plans = Number(row[0]?.replaceAll(',', ''))
-    const perSecond = (plans * 4) / 86_400
-    const ofPlans = plans * sum(plan)
-    const ofYear = 365 * plans * (4 * sum(tranche) + aWindow)
-    assert.deepEqual(row, [
-      spell(plans),
-      spell(perSecond),
-      `${spell((perSecond * log) / 1e6, 1)} MB/s`,
-      `${spell((plans * 4 * log) / 1e12, 1)} TB`,
-      `${spell(ofPlans / 1e9)} GB`,
-      `${spell(ofYear / 1e12)} TB`,
-      spell(Math.ceil((3 * perSecond) / done)),
-      spell(Math.ceil((ofPlans + ofYear) / 20e12)),
-    ])
-  }
-  for (const said of [
-    `T × ${spell(log)}`,
-    `P × ${spell(sum(plan))}`,
-    `4 × ${spell(sum(tranche))} + ${aWindow}`,
-  ])
-    assert.ok(FIGURES.includes(`\`${said}`) || FIGURES.includes(said), said)
 })
 
 // The failover of docs/postgres.md, in its own words, on two machines: the standby goes away and comes back, the

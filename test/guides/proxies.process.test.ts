@@ -84,10 +84,10 @@ function placed(block: string, replacements: [text: string, by: string][]): stri
   }, block)
 }
 
+const nginxBodies = (folder: string): string =>
+  ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map((name) => `${name}_temp_path ${folder};`).join(' ')
+
 const nginxFile = ({ port, folder, upstream }: Place): string => {
-  const bodies = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map(
-    (name) => `${name}_temp_path ${folder};`,
-  )
   const block = placed(NGINX, [
     ['server 127.0.0.1:8080;', `server ${upstream};`],
     ['listen 443 ssl;', `listen 127.0.0.1:${port} ssl;`],
@@ -98,7 +98,7 @@ const nginxFile = ({ port, folder, upstream }: Place): string => {
     ['proxy_read_timeout 60s', `proxy_read_timeout ${SHORT}`],
   ])
   return `daemon off; pid ${folder}/pid; error_log ${folder}/log; events {}
-    http { access_log off; ${bodies.join(' ')} ${block} }`
+    http { access_log off; ${nginxBodies(folder)} ${block} }`
 }
 
 const caddyFile = ({ port, folder, upstream }: Place): string =>
@@ -236,11 +236,8 @@ test('nginx with a plain proxy_pass, which adds no header at all, serves no oper
   if (!hasTool(t, 'nginx')) return
   const service = await startListened(t)
   const [port, folder] = [await freePort(), temporaryFolder(t)]
-  const bodies = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map(
-    (name) => `${name}_temp_path ${folder};`,
-  )
   const conf = `daemon off; pid ${folder}/pid; error_log ${folder}/log; events {}
-    http { access_log off; ${bodies.join(' ')}
+    http { access_log off; ${nginxBodies(folder)}
       server { listen 127.0.0.1:${port}; location / { proxy_pass http://${service.place}; } } }`
   writeFileSync(join(folder, 'conf'), conf)
   startProxy(t, 'nginx', ['-p', folder, '-c', join(folder, 'conf')], folder)

@@ -169,43 +169,17 @@ test('a hint names the variable, and a crontab line leaves the password to be fi
   assert.equal(first?.command, `tranche --db ${open} serve`)
 })
 
+/** Further ways are in test/store/address.test.ts. */
 const ADDRESSES = [
-  `postgres://app:${PASSWORD}@db/x`,
   `POSTGRESQL://app:${PASSWORD}@db/x`,
-  `postgres://app@db/x?password=${PASSWORD}`,
   `postgres://db/x?user=app&password=${PASSWORD}&sslpassword=${PASSWORD}`,
   `postgres://app:12/${PASSWORD}@db/x`,
   `postgres://app:12#${PASSWORD}@db/x`,
-  `postgres://app:12?${PASSWORD}@db/x`,
-  `postgres://app:${PASSWORD}@@db/x`,
   `postgres://app:%zz${PASSWORD}@db/x`,
   `postgres://app:${PASSWORD}@db:port/x`,
-  `postgres:///x?host=/run&password=${PASSWORD}`,
-  `mysql://app:${PASSWORD}@db/x`,
   // As a file of variables leaves it, where quotes are not removed.
   `"postgres://app:${PASSWORD}@db/x"`,
-  ` postgres://app:${PASSWORD}@db/x`,
 ]
-
-/** Texts that are neither an address nor a file's name, though they might be taken for one. */
-const CONNECTION_TEXTS = [
-  `postgres:app:${PASSWORD}@db/x`,
-  `host=db user=app password=${PASSWORD}`,
-  `password = '${PASSWORD}'`,
-]
-
-for (const db of CONNECTION_TEXTS) {
-  test(`it is refused, and its password not shown: ${db.replaceAll(PASSWORD, '')}`, async () => {
-    hunt.assertClean(shownAddress(db), 'the address as shown')
-    const { code, out, err } = await runHere(['--db', db, 'status'])
-    assert.equal(code, 2)
-    assert.match(
-      err,
-      /^error: --db and TRANCHE_DB take a file or an address that begins with postgres:\/\/, and this is neither/m,
-    )
-    hunt.assertClean(out + err, 'status')
-  })
-}
 
 for (const db of ADDRESSES) {
   test(`an address is shown without its password, wherever it is misplaced: ${db.replaceAll(PASSWORD, '')}`, async () => {
@@ -225,15 +199,3 @@ for (const db of ADDRESSES) {
     hunt.assertClean(withoutSecrets(`connect to ${db} failed`), 'a text')
   })
 }
-
-test('an address without a password, and a file, are shown as they are', () => {
-  for (const db of [
-    'postgres://app@db:5433/x?host=%2Frun',
-    'tranche.db',
-    '/srv/a@b/tranche.db',
-    ':memory:',
-  ]) {
-    assert.equal(shownAddress(db), db)
-    assert.ok(!holdsSecret(db))
-  }
-})

@@ -11,31 +11,78 @@ import { machineAt } from '../../src/machine.ts'
 import { LOCK } from '../../src/store/postgres/server/locks.ts'
 import type { Pool } from '../../src/store/postgres/server/pool.ts'
 import type { Store } from '../../src/store/store.ts'
+import { chanceOf } from '../simulation/chance.ts'
 import { textOf } from '../simulation/system/record.ts'
 import { until } from '../support/within.ts'
 import { besideStore } from './postgres.ts'
-import { AUDIT, enrolAll, filled, keyFor, link, poll, report, T0, tick } from './world.ts'
+import { AUDIT, enrolAll, failed, filled, keyFor, link, poll, report, T0, tick } from './world.ts'
 
 /** A process of its own: its connections, and its clock, which need not be right. */
 type Host = { store: Store; clock: Instant }
 
-const recordedAt = async ({ store }: Host, tenant: Tenant, executionId = ''): Promise<Instant> => {
-  const made = await report(store, tenant, executionId, filled(usd('1')))
+/**
+ * So many executions that wait to be confirmed, all of one window: their confirmations wait for each other behind the
+ * gate.
+ */
+async function supply(pool: Pool, { tenantId }: Tenant, count: number): Promise<string[]> {
+  const said = await pool.query(
+    `with u as (
+       insert into users (tenant_id, partner_user_id, consent_version, consent_timestamp, status, created_at, updated_at)
+       values ($1::bigint, 'u', 'v1', 0, 'linked', 0, 0) returning user_id),
+     p as (
+       insert into plans (tenant_id, user_id, partner_plan_id, amount_usd, frequency, smart_timing_enabled, start_date,
+         status, created_at, updated_at)
+       select $1::bigint, user_id, 'p', 1e12, 'daily', 1, 0, 'paused', 0, 0 from u returning plan_id),
+     w as (
+       insert into windows (plan_id, window_start, window_end, budget, reserved)
+       select plan_id, 0, 86400000, 1e12, $2::int * 1e8 from p returning window_id, plan_id)
+     insert into executions (execution_id, tenant_id, plan_id, window_id, window_start, tranche_index, amount_usd,
+       trigger_kind, slot, units, created_at, status, delivered_count, lease_expires_at)
+     select 'exec_' || md5($1::bigint || ' ' || n), $1::bigint, plan_id, window_id, 0, n, 1e8, 'clock', n, 1, 0, 'sent', 1, 0
+     from w, generate_series(1, $2::int) n returning execution_id`,
+    [tenantId, count],
+  )
+  return said.rows.map(({ execution_id }) => execution_id as string)
+}
+
+async function hostOn(connect: (clock: () => Instant) => Promise<Store>): Promise<Host> {
+  const host = { clock: T0 } as Host
+  host.store = await connect(() => host.clock)
+  return host
+}
+
+const recordedAt = async (
+  { store }: Host,
+  tenant: Tenant,
+  executionId = '',
+  fill = true,
+): Promise<Instant> => {
+  const made = await report(store, tenant, executionId, fill ? filled(usd('1')) : failed())
   assert.ok(made.kind === 'recorded')
   return made.trade.recordedAt
 }
 
 const tradesOf = ({ store }: Host, period: Period) => textOf(store, { ...period, final: true }, 'trades')
 
+/** The executions in an export, which names each in one line. */
+const idsIn = (text: string): string[] => text.match(/exec_[0-9a-f]{32}/g)?.sort() ?? []
+
+/** The executions with trades in these months, read past the exports; a trade's digest shows that it is unchanged. */
+async function idsByMonth(pool: Pool, months: string[]): Promise<Map<string, string[]>> {
+  const { rows } = await pool.query(
+    `select month, array_agg(execution_id order by execution_id) as ids
+     from trades, to_char(to_timestamp(recorded_at / 1000.0) at time zone 'UTC', 'YYYY-MM') as month
+     where month = any($1) group by month`,
+    [months],
+  )
+  const found = new Map(rows.map(({ month, ids }) => [month, ids]))
+  return new Map(months.map((month) => [month, found.get(month) ?? []]))
+}
+
 for (const whose of ['all', 'a tenant'] as const)
   test(`a write that has read its clock before midnight is waited for by the one that closes the month for ${whose}`, async (t) => {
     const { acmeLive, connect, hold, waiting } = await besideStore(t)
-    const host = async () => {
-      const one = { clock: T0 } as Host
-      one.store = await connect(() => one.clock)
-      return one
-    }
-    const [writer, closer, late] = await Promise.all([host(), host(), host()])
+    const [writer, closer, late] = await Promise.all([hostOn(connect), hostOn(connect), hostOn(connect)])
     await enrolAll(writer.store, acmeLive, ['p1', 'p2'])
     await tick({ store: writer.store, machine: machineAt(T0).machine }, '60000')
     const [first, second] = (await poll(writer.store, acmeLive)).map(({ executionId }) => executionId)
@@ -68,6 +115,104 @@ for (const whose of ['all', 'a tenant'] as const)
     assert.equal(await after, january.end)
     assert.equal(await tradesOf(closer, january), text)
   })
+
+const ROUNDS = 120
+const PER_ROUND = 4
+const MOVES = { least: 3, most: 6 }
+/** The share of rounds that read a reported month again at once; the last one reads all of them. */
+const READ_AGAIN = 0.25
+const AROUND_MS = 40
+const SEED = 20260131
+
+test('a month that was reported stays as it was, however writers, closers and exporters meet at midnight', async (t) => {
+  const chance = chanceOf(SEED)
+  const { acme, acmeLive, bolt, connect, pool, hold } = await besideStore(t)
+  const hosts = await Promise.all(Array.from({ length: 5 }, () => hostOn(connect)))
+  const [first] = hosts as [Host]
+  const tenants = [acmeLive, bolt, acme]
+  const left = new Map<Tenant, string[]>()
+  for (const tenant of tenants) left.set(tenant, await supply(pool, tenant, ROUNDS * PER_ROUND))
+  const closed = new Map<string, string>()
+  const seen = { closedInTheMiddle: 0, datedBehind: 0 }
+
+  /** A confirmation: it may not be dated in a month that was reported before it began. */
+  async function write(
+    host: Host,
+    tenant: Tenant,
+    { period, fills = true }: { period: Period; fills?: boolean },
+  ) {
+    const isOver = closed.has(period.month)
+    const at = await recordedAt(host, tenant, left.get(tenant)?.pop() ?? '', fills)
+    if (isOver || at >= period.end) seen.datedBehind += 1
+    if (isOver) assert.ok(at >= period.end, `${at} is in ${period.month}, which was reported`)
+  }
+
+  /** A month reported as final has its bytes from then on. */
+  async function close(host: Host, period: Period, tenant: Tenant | null): Promise<boolean> {
+    const { store } = host
+    const fixed = await (tenant ? store.fixTenantPeriod(tenant, period) : store.fixPeriod(period))
+    if (!fixed.final) return false
+    const text = await textOf(host.store, fixed, 'trades')
+    const known = closed.get(period.month)
+    if (known === undefined) closed.set(period.month, text)
+    else assert.equal(text, known, `${period.month} has changed`)
+    return true
+  }
+
+  /** Holds a row that writers need, between their clock and their commit. */
+  async function holdRow({ tenantId }: Tenant, forMs: number): Promise<void> {
+    const row =
+      'select from windows where plan_id in (select plan_id from plans where tenant_id = $1) for update'
+    const { release } = await hold(row, [tenantId])
+    await sleep(forMs)
+    await release()
+  }
+
+  /** Drawn at once, done after a moment. */
+  async function move(period: Period): Promise<void> {
+    const [host, tenant, moment] = [chance.pick(hosts), chance.pick(tenants), chance.between(0, 8)]
+    const [kind, fills, forAll] = [chance.next(), chance.happens(0.8), chance.happens(0.6)]
+    const heldMs = chance.between(2, 15)
+    if (moment > 0) await sleep(moment)
+    if (kind < 0.4) await write(host, tenant, { period, fills })
+    else if (kind < 0.75) await close(host, period, forAll ? null : tenant)
+    else if (kind < 0.85) await host.store.addKey(keyFor(tenant), AUDIT)
+    else await holdRow(tenant, heldMs)
+  }
+
+  for (let round = 0; round < ROUNDS; round++) {
+    const period = periodOf(`${2026 + Math.floor(round / 12)}-${String((round % 12) + 1).padStart(2, '0')}`)
+    for (const host of hosts) host.clock = plus(period.end, chance.between(-AROUND_MS, AROUND_MS))
+    const moves = chance.between(MOVES.least, MOVES.most)
+    await Promise.all(Array.from({ length: moves }, () => move(period)))
+    if (closed.has(period.month)) seen.closedInTheMiddle += 1
+    // By now it is over for all, and somebody's clock is far behind.
+    first.clock = plus(period.end, HOUR_MS)
+    await first.store.addKey(keyFor(acme), AUDIT)
+    assert.ok(await close(first, period, null))
+    const behind = chance.pick(hosts)
+    behind.clock = plus(period.end, -chance.between(1, 20 * HOUR_MS))
+    await write(behind, chance.pick(tenants), { period })
+    if (chance.happens(READ_AGAIN)) assert.ok(await close(chance.pick(hosts), period, null))
+  }
+  assert.deepEqual(
+    await idsByMonth(pool, [...closed.keys()]),
+    new Map([...closed].map(([month, text]) => [month, idsIn(text)])),
+  )
+  for (const [month, text] of closed)
+    if (chance.happens(READ_AGAIN / 10)) assert.equal(await tradesOf(first, periodOf(month)), text)
+  assert.ok(seen.closedInTheMiddle > ROUNDS / 20 && seen.datedBehind > ROUNDS, JSON.stringify(seen))
+  // The supply has plans without a schedule.
+  const faults = await first.store.findFaults()
+  assert.deepEqual(
+    faults.filter(({ kind }) => kind !== 'plan_window'),
+    [],
+  )
+  const { rows } = await pool.query(
+    'select deadlocks from pg_stat_database where datname = current_database()',
+  )
+  assert.equal((rows[0] as { deadlocks: bigint }).deadlocks, 0n)
+})
 
 // Calls of partners about months, on a server: they block nobody's connection and nobody's writes.
 

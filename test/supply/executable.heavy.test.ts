@@ -53,10 +53,6 @@ function packagesIn(file: string): string[] {
 }
 
 suite('supply chain', () => {
-  test('the hash of the executable is beside it', () => {
-    assert.equal(readFileSync(`${EXECUTABLE}.sha256`, 'utf8'), `${OWN_HASH}  ${NAME}\n`)
-  })
-
   test('the list of contents names every package whose code is in the executable, and no other', async (t) => {
     // The scripts before their comments are removed.
     const { main, others } = await bundle(temporaryFolder(t), { remarks: true })
@@ -195,12 +191,6 @@ suite('audit', { concurrency: true }, () => {
     const { code, out, err } = await audit(t, weak('high'))
     assert.equal(code, 1, err)
     assert.match(out, /pino[\s\S]*planted/)
-  })
-
-  test('one of low severity lets it pass', async (t) => {
-    const { code, out, err } = await audit(t, weak('low'))
-    assert.deepEqual([code, err], [0, ''])
-    assert.match(out, /no known weakness of high or critical severity/)
   })
 
   test('a registry that cannot be asked lets it pass, loudly', async (t) => {
