@@ -1,10 +1,7 @@
 // The pages as a person sees them in a real browser: the API description, and the operator's page.
 
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
-import { readFileSync, statSync } from 'node:fs'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { findBrowserFile } from '../../src/resources.ts'
@@ -102,7 +99,6 @@ test('the page of the API', async (t) => {
     // The policy's purpose: it forbids other addresses even to a script that got into the page.
     await page.evaluate(`fetch('http://127.0.0.1:9/').catch(() => {})`)
     assert.match(page.problems().join('\n'), /Content Security Policy/)
-    if (process.env.SCREENSHOTS) await page.screenshot(join(process.env.SCREENSHOTS, 'docs-open.png'))
   })
 
   await t.test(
@@ -314,48 +310,10 @@ test('calls that are tried on the page of the API', async (t) => {
     assert.deepEqual(page.requested().slice(before), [me])
     assert.match(await execute(page, 'getMe'), /key_malformed/)
   })
-
-  await t.test('behind a proxy with a path of its own, and over TLS', async (t) => {
-    const proxied = await startProxy(t, url)
-    const tls = await startServe(t, ['--tls-self-signed'], { cwd })
-    for (const at of [`${proxied}/tranche`, tls.url]) {
-      const page = await browser.open(`${at}/`, { trusting: true })
-      assert.equal(await page.evaluate('location.href'), `${at}/docs`)
-      await until(page, isShown)
-      await give(page, key)
-      await until(page, `document.activeElement.id === 'forget'`)
-      assert.match(await execute(page, 'getMe'), /200[\s\S]*"partner_slug": "acme"/)
-      assert.ok(page.requested().every((to) => to.startsWith(`${at}/`)))
-    }
-  })
 })
 
 const PLAN_TODAY =
   '{"partner_user_id": "user-1", "partner_plan_id": "plan-1", "amount_usd": "60.00", "frequency": "daily"}'
-
-/** A proxy that has the service under /tranche/, and something else everywhere beside it. */
-async function startProxy(t: TestContext, to: string): Promise<string> {
-  const server = createServer(async (request, response) => {
-    const path = /^\/tranche(\/.*)$/.exec(request.url ?? '')?.[1]
-    if (path === undefined) {
-      response.writeHead(418).end()
-      return
-    }
-    const headers = {
-      authorization: request.headers.authorization ?? '',
-      accept: request.headers.accept ?? '',
-    }
-    const answer = await fetch(to + path, { headers, redirect: 'manual' })
-    const kept = [...answer.headers].filter(
-      ([name]) => !/^(content-(encoding|length)|connection|keep-alive)$/.test(name),
-    )
-    response.writeHead(answer.status, Object.fromEntries(kept)).end(await answer.bytes())
-  })
-  await once(server.listen(0, '127.0.0.1'), 'listening')
-  t.after(() => server.closeAllConnections())
-  t.after(() => server.close())
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-}
 
 // The operator's page in a real browser: as a person sees it on a desk, in dark mode and on a phone.
 
@@ -376,10 +334,6 @@ test('the page of the operator in a browser', async (t) => {
     async (t) => {
       const { opsUrl } = await withBusiness(t)
       const views = { front: '/ops', month: '/ops?month=2026-01' }
-      // To see all screenshots, name a folder; one takes the browser longer than everything else.
-      const { OPS_SCREENSHOTS: folder } = process.env
-      const picture = async (page: Page, name: string) =>
-        folder && (await page.screenshot(join(folder, `${name}.png`)))
       const looks = { phone: { width: 390, height: 844, phone: true }, dark: { dark: true }, desk: {} }
       for (const [name, look] of Object.entries(looks)) {
         for (const [view, path] of Object.entries(views)) {
@@ -398,7 +352,6 @@ test('the page of the operator in a browser', async (t) => {
           // A row is a line, on a phone too: a table that is too wide scrolls by itself.
           assert.equal(await styleOf(page, 'tbody tr', 'display'), 'table-row')
           assert.ok((await page.evaluate<number>(ROW_HEIGHT)) < 35)
-          await picture(page, `${view}-${name}`)
           if (view === 'month') continue
           assert.equal(await count(page, 'h2'), 6)
           assert.equal(await count(page, 'svg .dot'), 2)
@@ -423,9 +376,6 @@ test('the page of the operator in a browser', async (t) => {
             ),
             [],
           )
-          const drawn = join(temporaryFolder(t), 'phone.png')
-          await page.screenshot(drawn)
-          assert.ok(statSync(drawn).size > 20_000)
         }
       }
       const page = await browser.open(`${opsUrl}/ops`)
