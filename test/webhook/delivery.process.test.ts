@@ -1,13 +1,11 @@
 // Wake-ups from the program itself: cron's tick, serve's own scheduler, both at once, and a tick that is killed.
 
 import assert from 'node:assert/strict'
-import { writeFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import { machine } from '../../src/machine.ts'
 import { refuse, rowsOf } from '../support/database.ts'
 import { finish, start, startServe } from '../support/process.ts'
-import { runHere, serveRefused } from '../support/service.ts'
+import { runHere } from '../support/service.ts'
 import {
   type Answering,
   LOOPBACK,
@@ -112,28 +110,6 @@ const PROCESSES: Record<string, (t: TestContext) => Promise<void>> = {
     assert.equal(code, 0)
     assert.equal(JSON.parse(out).executions_created, 1)
     assert.deepEqual(JSON.parse(err), { warnings: ['webhooks failed: no room'] })
-  },
-  'flags that cannot be meant stop a command before it does anything': async (t) => {
-    const { stage, shell, tickArgv } = await startReal(t)
-    await stage.addPlan('u1')
-    const empty = join(shell.cwd, 'empty.pem')
-    writeFileSync(empty, '')
-    const wrong = [
-      ['--webhook-ca', empty],
-      ['--webhook-allow-cidr', '10.0.0.0/33'],
-      ['--webhook-allow-cidr', 'loopback'],
-      ['--webhook-header-prefix', 'X Service'],
-      ['--webhook-header-prefix', 'X-Service:'],
-    ]
-    const outcomes = await Promise.all([
-      ...wrong.map((flags) => runHere([...tickArgv, ...flags])),
-      serveRefused(shell.cwd, '--json', '--webhook-ca', empty),
-    ])
-    for (const [run, { code, err }] of outcomes.entries()) {
-      assert.equal(code, 2, `${wrong[run]?.join(' ') ?? 'serve'}: ${err}`)
-      assert.equal(JSON.parse(err).error.code, 'usage')
-    }
-    assert.deepEqual(await executionIds(stage), [])
   },
   'a tick killed while its receiver hangs is not made up for later': async (t) => {
     const { stage, shell, flags, tickArgv, receive } = await startReal(t)

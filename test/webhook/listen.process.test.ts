@@ -193,21 +193,3 @@ test('openssl computes the same signature, keyed with the whole secret', () => {
   assert.equal(GOOD, `sha256=${printed.trim().split(' ').at(-1)}`)
   assert.match(GOOD, /^sha256=[0-9a-f]{64}$/)
 })
-
-test('verify: the secret comes from the environment, unless a file is named', async (t) => {
-  const cwd = temporaryFolder(t)
-  writeFileSync(join(cwd, 'secret'), SECRET)
-  const variable = async (secret: string, more: string[] = []) => {
-    const env = { TRANCHE_WEBHOOK_SECRET: secret }
-    const argv = ['webhook', 'verify', '--signature', GOOD, ...more]
-    const started = start(t, argv, { env, cwd })
-    started.child.stdin.end(BODY)
-    const code = await started.ended
-    return [code, started.err()]
-  }
-  const outcomes = [variable(SECRET), variable('x', ['--secret-file', 'secret'])]
-  assert.deepEqual(await Promise.all(outcomes), [
-    [0, ''],
-    [0, ''],
-  ])
-})
