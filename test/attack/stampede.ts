@@ -11,8 +11,8 @@ export type Done = { calls: number }
 const END = Buffer.from('\r\n\r\n')
 
 /**
- * Sends `next()` whenever the last request was answered, and reports it; reconnects after a disconnect. The answers must
- * be whole, with a length.
+ * Sends `next()` whenever the last request was answered, and reports it; reconnects after a disconnect. The answers
+ * must be whole, with a length.
  */
 function caller(url: string, next: () => string, onAnswer: () => void) {
   const { hostname: host, port } = new URL(url)

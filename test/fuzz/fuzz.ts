@@ -2,7 +2,6 @@
 // answered or the time is up.
 
 import assert from 'node:assert/strict'
-import { readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import fc from 'fast-check'
@@ -51,8 +50,6 @@ export type FuzzReport = {
   seconds: number
   /** How often each operation was answered with each status. */
   answers: Record<string, Record<number, number>>
-  /** Taken at every thousandth request. */
-  samples: { requests: number; residentBytes: number; fileBytes: number }[]
 }
 /** The operations that succeeded in no play. */
 export const neverSucceeded = ({ answers }: Pick<FuzzReport, 'answers'>): string[] =>
@@ -63,12 +60,12 @@ type Ending = { after: (end: () => Promise<void> | void) => void }
 /** Enough to keep the service busy from one other processor. */
 const PLAYERS = 8
 const PLAYS_PER_CHECK = 20
-const SAMPLE_EVERY = 1_000
+const PROGRESS_EVERY = 10_000
 
 /** Throws the smallest play found whose answers are wrong. */
 export async function fuzz(ending: Ending, options: FuzzOptions): Promise<FuzzReport> {
   const target = await startTarget(ending, PLAYERS)
-  const tally = createTally(target, options)
+  const tally = createTally(options)
   const owners = createOwners()
   const failures: Error[] = []
   const isOver = (): boolean => failures.length > 0 || tally.isOver()
@@ -117,9 +114,9 @@ async function assertSound({ served, store }: Target): Promise<void> {
   assert.deepEqual(await store.findFaults(), [])
 }
 
-function createTally(target: Target, { requests, minutes, onProgress }: FuzzOptions) {
+function createTally({ requests, minutes, onProgress }: FuzzOptions) {
   const started = performance.now()
-  const report: FuzzReport = { requests: 0, seconds: 0, answers: {}, samples: [] }
+  const report: FuzzReport = { requests: 0, seconds: 0, answers: {} }
   const seconds = (): number => (performance.now() - started) / 1_000
   return {
     isOver: () => report.requests >= requests || seconds() > minutes * 60,
@@ -129,9 +126,7 @@ function createTally(target: Target, { requests, minutes, onProgress }: FuzzOpti
       const counts = report.answers[operationId] ?? {}
       report.answers[operationId] = counts
       counts[status] = (counts[status] ?? 0) + 1
-      if (report.requests % SAMPLE_EVERY > 0) return
-      report.samples.push({ requests: report.requests, ...target.sizes() })
-      onProgress?.({ ...report, seconds: seconds() })
+      if (report.requests % PROGRESS_EVERY === 0) onProgress?.({ ...report, seconds: seconds() })
     },
   }
 }
@@ -149,8 +144,6 @@ type Target = {
   players: Player[]
   /** The Authorization header of each kind of caller who is not a player. */
   strangers: Record<Stranger, string | null>
-  /** Bytes of the process's memory, and of the database on disk. */
-  sizes: () => { residentBytes: number; fileBytes: number }
 }
 
 const ARGUMENTS = [
@@ -171,7 +164,7 @@ async function startTarget(ending: Ending, playerCount: number): Promise<Target>
   }
   const strangers = await strangersOf(store)
   const served = await startQuietServe(ending, ARGUMENTS, { cwd })
-  return { file, served, store, players, strangers, sizes: () => sizesOf(served, file) }
+  return { file, served, store, players, strangers }
 }
 
 async function seat(store: Store, n: number, environment: Environment): Promise<Seat> {
@@ -206,49 +199,6 @@ async function strangersOf(store: Store): Promise<Target['strangers']> {
   }
 }
 
-function sizesOf({ child }: Started, file: string): ReturnType<Target['sizes']> {
-  const status = readFileSync(`/proc/${child.pid}/status`, 'utf8')
-  const kib = Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)?.[1])
-  const fileBytes = [file, `${file}-wal`].map((name) => statSync(name).size).reduce((sum, size) => sum + size)
-  return { residentBytes: kib * 1024, fileBytes }
-}
-
-// Whether memory stays flat: a run ends with no more than it had once it was warm.
-
-const MIB = 1024 * 1024
-/** The share of a run after which caches are full and the heap has its size. */
-const WARM_SHARE = 0.2
-/** The most by which the median of the last fifth of a run may exceed that of the first fifth after the warm-up. */
-const GROWTH_MAX_BYTES = 16 * MIB
-/** Fewer samples than this prove nothing. */
-const SAMPLES_MIN = 500
-
-type Growth = { warmBytes: number; lastBytes: number; mostBytes: number }
-
-/** Null when the run was too short to tell. */
-export function growthOf({ samples }: Pick<FuzzReport, 'samples'>): Growth | null {
-  if (samples.length < SAMPLES_MIN) return null
-  const resident = samples.map(({ residentBytes }) => residentBytes)
-  const part = (from: number, to: number) => resident.slice(resident.length * from, resident.length * to)
-  return {
-    warmBytes: median(part(WARM_SHARE, 2 * WARM_SHARE)),
-    lastBytes: median(part(1 - WARM_SHARE, 1)),
-    mostBytes: Math.max(...resident),
-  }
-}
-
-/** Throws when memory has grown by more than chance explains. */
-export function assertFlat({ warmBytes, lastBytes }: Growth): void {
-  const grown = lastBytes - warmBytes
-  assert.ok(
-    grown <= GROWTH_MAX_BYTES,
-    `memory has grown by ${(grown / MIB).toFixed(1)} MiB since it was warm`,
-  )
-}
-
-const median = (values: number[]): number =>
-  values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? 0
-
 // Plays the steps of one fuzzer against the service, and judges each answer as it comes.
 
 const HOUR_MS = 3_600_000
@@ -256,7 +206,7 @@ const SHOWN_MAX = 1_000
 /** Refusals of a step of time: no such plan, nothing for it to fire, another advance of another player. */
 const EXPECTED = ['plan_not_found', 'sandbox_refused', 'database_in_use']
 
-/** The refusals of a repeated call: a sandbox is moving or has nothing left, and calls that wake a partner are limited. */
+/** Refusals of a repeated call: a sandbox moves or has nothing left, and calls that wake a partner are limited. */
 const REFUSED_AGAIN: Record<string, readonly number[]> = {
   advanceSandbox: [409, 429],
   fireSandboxTranche: [409, 429],

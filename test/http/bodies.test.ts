@@ -490,13 +490,6 @@ const BODIES: readonly Body[] = [
     fields: NO_FILL_FIELDS,
   },
   {
-    name: 'confirm cancelled',
-    method: 'POST',
-    path: NOWHERE,
-    valid: { partner_order_id: 'o1', status: 'cancelled' },
-    fields: NO_FILL_FIELDS,
-  },
-  {
     name: 'POST /webhooks',
     method: 'POST',
     path: WEBHOOKS,

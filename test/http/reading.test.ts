@@ -141,25 +141,6 @@ suite('a user', () => {
     assert.deepEqual([erased.email, erased.auth_provider, erased.consents], [null, null, consents])
     assert.equal((await succeed(service, 'GET', USERS)).users[0].email, null)
   })
-
-  test('is found by whatever its id is, and otherwise not found', async (t) => {
-    const service = await startService(t)
-    for (const id of ['a/b', 'é \u{1f680}', '%2F', '?x=1#y', ' u ']) {
-      await link(service, id)
-      assert.equal((await succeed(service, 'GET', userPath(id))).partner_user_id, id)
-    }
-    const stranger = { key: await service.issueKey('acme', 'live') }
-    for (const [id, options] of [
-      ['A/b', {}],
-      [' u', {}],
-      ["u' or 1=1 --", {}],
-      ['a/b', stranger],
-    ] as const) {
-      const { status, headers, body } = await service.call('GET', userPath(id), undefined, options)
-      assert.deepEqual([status, headers.get('x-error-code')], [404, 'user_not_found'], id)
-      assert.deepEqual(body, { detail: 'Partner user not found.' })
-    }
-  })
 })
 
 suite('lists', () => {

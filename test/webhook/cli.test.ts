@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { payloadOf } from '../../src/core/webhook.ts'
 import { isSignature, signatureOf } from '../../src/webhook/signature.ts'
+import { huntFor } from '../security/hunt.ts'
 import { temporaryFolder } from '../support/database.ts'
 import { runHere } from '../support/service.ts'
 import { AT_T0, deliveryTo, LOOPBACK, SECRET, startReceiver, startStage, WEBHOOKS } from './stage.ts'
@@ -113,6 +114,32 @@ test('show prints the webhook and how it went', async (t) => {
     codes.map(({ code }) => code),
     [4, 2, 2],
   )
+})
+
+/** Every command whose output has data of a webhook, or all data of a partner. */
+const ABOUT_WEBHOOKS = [
+  ['webhook', 'show', 'acme', '--env', 'test'],
+  ['webhook', 'test', 'acme', '--env', 'test', '--webhook-allow-cidr', LOOPBACK],
+  ['webhook', 'test', 'acme', '--env', 'test'],
+  ['partner', 'show', 'acme'],
+  ['partner', 'list'],
+  ['key', 'list', 'acme'],
+  ['status'],
+  ['check'],
+  ['audit'],
+]
+
+test('no command shows the secret of a webhook, in words or in JSON', async (t) => {
+  const stage = await startStage(t)
+  const receiver = await startReceiver(t, stage.authority.issue('IP:127.0.0.1'))
+  const hunt = huntFor({ webhook: await stage.register(receiver.port) })
+  for (const argv of ABOUT_WEBHOOKS) {
+    for (const more of [[], ['--json']]) {
+      const { out, err } = await runHere(['--db', stage.file, ...argv, ...more])
+      assert.notEqual(out + err, '', argv.join(' '))
+      hunt.assertClean(out + err, argv.join(' '))
+    }
+  }
 })
 
 test('test sends a signed wake-up of nothing and changes no counter', async (t) => {

@@ -18,6 +18,7 @@ import {
   deliverer,
   deliveryTo,
   EARLIEST,
+  HOST_NAME,
   SECRET,
   startMute,
   startReceiver,
@@ -86,6 +87,25 @@ test('a 2xx counts as delivered and nothing else does; a redirect is not followe
     })
   assert.equal(receiver.received.length, Object.keys(STATUSES).length, 'one attempt each')
   assert.equal(elsewhere.connections(), 0)
+})
+
+test('a certificate that is not trusted or names somebody else sends nothing', async (t) => {
+  const authority = makeAuthority(t)
+  const own = await startReceiver(t, authority.issue('IP:127.0.0.1'))
+  const other = await startReceiver(t, authority.issue('DNS:other.example'))
+  const trusting = deliverer({ caFile: authority.caFile, resolve: async () => ['127.0.0.1'] })
+  for (const [send, to, says] of [
+    [deliverer({}), toPort(own.port), /authority that is not trusted .*--webhook-ca/],
+    [deliverer({ caFile: makeAuthority(t).caFile }), toPort(own.port), /authority that is not trusted/],
+    [trusting, toPort(other.port), /for another name/],
+    [trusting, deliveryTo(`https://${HOST_NAME}:${own.port}/`), /for another name/],
+  ] as const) {
+    const { statusCode, reason } = await send(to)
+    assert.equal(statusCode, null)
+    assert.match(reason ?? 'delivered', says)
+  }
+  assert.deepEqual([own.received, other.received], [[], []])
+  assert.partialDeepStrictEqual(await trusting(toPort(own.port)), { statusCode: 204, reason: null })
 })
 
 test('a CA file that holds no certificate is an error before anything is sent', (t) => {

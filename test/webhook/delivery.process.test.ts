@@ -71,34 +71,6 @@ const PROCESSES: Record<string, (t: TestContext) => Promise<void>> = {
       assert.match(String(receiver.received[0]?.headers['x-brand-signature']), /^sha256=[0-9a-f]{64}$/)
       assert.equal(proxy.connections(), 0)
     },
-  'tick exits 0 when a webhook fails, and warns at the fifth failure and at the pause': async (t) => {
-    const { stage, tickArgv, receive, failedSoFar } = await startReal(t)
-    const receiver = await receive()
-    const secret = await stage.register(receiver.port)
-    // Without the flag loopback is refused: the first of these fails silently.
-    const cases = [
-      { before: 0, says: /^$/ },
-      {
-        before: 4,
-        says: /^\{"warnings":\["webhook of acme test has failed 5 times in a row \(Webhook URL is refused: .*"\]\}\n$/,
-      },
-      { before: 9, says: /^\{"warnings":\["webhook of acme test is paused after 10 failures \(.*"\]\}\n$/ },
-    ]
-    for (const { before, says } of cases) {
-      await failedSoFar(before)
-      await stage.addPlan(`u${before}`)
-      const { code, out, err } = await runHere(tickArgv)
-      assert.equal(code, 0)
-      assert.equal(JSON.parse(out).webhooks_failed, 1)
-      assert.match(err, says)
-      assert.ok(!err.includes(secret) && !out.includes(secret))
-    }
-    assert.equal(receiver.connections(), 0)
-    const shown = await runHere(['--db', stage.file, '--json', 'webhook', 'show', 'acme', '--env', 'test'])
-    assert.equal(JSON.parse(shown.out).status, 'paused')
-    const status = await runHere(['--db', stage.file, '--json', 'status'])
-    assert.deepEqual(JSON.parse(status.out).paused_webhooks, [], 'a test environment sets off no alarm')
-  },
   'a webhook that cannot be handed out costs the wake-up, not the pass': async (t) => {
     const { stage, flags, tickArgv, receive } = await startReal(t)
     const receiver = await receive()
