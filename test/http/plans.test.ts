@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { DAY_MS } from '../../src/core/time.ts'
-import { startService, T0, USER } from '../support/service.ts'
+import { startService, T0 } from '../support/service.ts'
 import {
   assertSound,
   type Json,
@@ -24,26 +24,6 @@ const DATES = ['consent_timestamp', 'start_date']
 const OFF = { smart_timing_enabled: false }
 
 // The effect of a user's or a plan's request in every state is tested in test/core/user.test.ts and plan.test.ts.
-
-test('the answer to a user is the whole user: what was left out is kept, null clears it', async (t) => {
-  const service = await startService(t)
-  const send = (more: Json) => succeed(service, 'POST', USERS, { ...USER, ...more })
-  const first = await send({ email: 'a@example.com', auth_provider: 'apple' })
-  assert.deepEqual(first, {
-    partner_user_id: 'u1',
-    email: 'a@example.com',
-    auth_provider: 'apple',
-    consent_accepted: true,
-    consent_version: 'v1',
-    consent_timestamp: '2026-01-01T00:00:00.000Z',
-    status: 'linked',
-    created_at: '2026-01-05T00:00:00.000Z',
-    updated_at: '2026-01-05T00:00:00.000Z',
-  })
-  service.advance(1000)
-  const later = { ...first, updated_at: '2026-01-05T00:00:01.000Z' }
-  assert.deepEqual(await send({ email: null }), { ...later, email: null })
-})
 
 test('each field of a body is answered as it was sent, in a first request and in later ones', async (t) => {
   const service = await startService(t)

@@ -109,7 +109,7 @@ test('a path that is not a route is not found, by any method', async (t) => {
       '/partner/v1/executions/x',
     ],
     ...['/partner/v1/executions/x/confirm/y', '/favicon.ico', '/%', '/%ff', '//partner/v1/me'],
-    ...['zz', 'ff', 'ed%a0%80', 'c0%af'].map((escape) => `/partner/v1/users/%${escape}`),
+    ...['zz', 'ff', 'ed%a0%80', 'c0%af'].map((code) => `/partner/v1/users/%${code}`),
   ]
   for (const path of paths) {
     for (const method of ['GET', 'POST', 'PATCH', 'HEAD', 'OPTIONS']) {

@@ -45,17 +45,6 @@ test('a partner takes its test environment through a day, and buys what fired', 
   assert.ok((await poll(service)).size > 0)
 })
 
-test('it fires a tranche at once, and wipes everything but keys and clock', async (t) => {
-  const service = await withPlan(await startService(t))
-  await succeed(service, 'POST', `${SANDBOX}/advance`, { by: '12h' })
-  const fired = await succeed(service, 'POST', `${SANDBOX}/fire`, { partner_plan_id: 'p1' })
-  assert.match(fired.execution_id, /^exec_/)
-  const wiped = await succeed(service, 'POST', `${SANDBOX}/reset`, {})
-  assert.deepEqual([wiped.users, wiped.plans], [1, 1])
-  assert.equal((await lookAt(service)).offset, '12 h')
-  assert.equal((await poll(service)).size, 0)
-})
-
 test('each is in the audit log, under the key that asked', async (t) => {
   const service = await withPlan(await startService(t))
   await succeed(service, 'POST', `${SANDBOX}/advance`, DAY)

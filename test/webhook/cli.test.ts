@@ -9,7 +9,7 @@ import { isSignature, signatureOf } from '../../src/webhook/signature.ts'
 import { huntFor } from '../security/hunt.ts'
 import { temporaryFolder } from '../support/database.ts'
 import { runHere } from '../support/service.ts'
-import { AT_T0, deliveryTo, LOOPBACK, SECRET, startReceiver, startStage, WEBHOOKS } from './stage.ts'
+import { deliveryTo, LOOPBACK, SECRET, startReceiver, startStage } from './stage.ts'
 
 const BODY = payloadOf(deliveryTo('https://hook.example/'))
 const GOOD = signatureOf(SECRET, BODY)
@@ -75,45 +75,6 @@ test('verify: without a secret or a signature it is a usage error: exit 2, an er
   const empty = await runHere([...VERIFY, GOOD, '--secret-file', secretFile(t, '\n')], { input: BODY })
   assert.deepEqual([empty.code, empty.out], [1, ''])
   assert.match(JSON.parse(empty.err).error.message, /holds no secret\.$/)
-})
-
-test('show prints the webhook and how it went', async (t) => {
-  const stage = await startStage(t)
-  const show = (...argv: string[]) => runHere(['--db', stage.file, ...argv])
-  const SHOW = ['webhook', 'show', 'acme', '--env', 'test']
-  const none = await show('--json', ...SHOW)
-  assert.deepEqual(JSON.parse(none.out), { ...(await stage.call('GET', WEBHOOKS)).body, deliveries: [] })
-
-  await stage.register(1)
-  const json = await show('--json', ...SHOW)
-  assert.deepEqual(JSON.parse(json.out), { ...(await stage.call('GET', WEBHOOKS)).body, deliveries: [] })
-  const words = await show(...SHOW)
-  assert.equal(words.code, 0)
-  for (const line of [
-    /^url +https:\/\/127\.0\.0\.1:1\/hook$/m,
-    /^status +active$/m,
-    /^last_status_code +-$/m,
-  ])
-    assert.match(words.out, line)
-  assert.ok(words.out.includes(AT_T0))
-
-  await stage.addPlan('u1')
-  await stage.pass()
-  const sent = JSON.parse((await show('--json', ...SHOW)).out).deliveries
-  assert.deepEqual(sent, (await stage.call('GET', `${WEBHOOKS}/deliveries`)).body.deliveries)
-  assert.match(
-    (await show(...SHOW)).out,
-    /\n\nended_at +test +count +origin +delivered .*\n2026-01-05T00:00:00\.000Z +no +1 +https:\/\/127\.0\.0\.1:1 +no +- +\d+ +.*ECONNREFUSED/,
-  )
-  const codes = await Promise.all([
-    show('webhook', 'show', 'nobody', '--env', 'test'),
-    show('webhook', 'show', 'acme'),
-    show('webhook', 'show', 'acme', '--env', 'prod'),
-  ])
-  assert.deepEqual(
-    codes.map(({ code }) => code),
-    [4, 2, 2],
-  )
 })
 
 /** Every command whose output has data of a webhook, or all data of a partner. */
