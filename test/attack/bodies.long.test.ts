@@ -27,44 +27,24 @@ const BROKEN: Record<string, string> = Object.fromEntries(
   [
     ...[
       '{,',
-      ',',
       '{',
       '[',
       ']',
       '[,',
       '{"":',
       '[{',
-      ':',
       '"',
       '\\',
-      '/',
       '/*',
       '//',
-      '*/',
       '\u0000',
       '\ufeff',
-      '\u00a0',
-    ],
-    ...[
       'a',
-      'a ',
-      '0',
       '0 ',
       '-',
       '1e',
-      '.',
-      'true ',
-      'null',
-      '{}',
-      '[]',
-      "'",
-      '""',
-      '"\n"',
-      '\n',
-      ' x',
-      '{"a"',
-      '\ud800',
     ],
+    ...['true ', '{}', "'", '""', '"\n"', '\n', ' x', '{"a"', '\ud800'],
   ].map((part) => [JSON.stringify(part), filled('', part)]),
 )
 const CUT: Record<string, string> = {
@@ -114,14 +94,12 @@ test('no body of the size limit takes more than a few times what plain JSON of t
       USERS,
       body,
     ]),
-    ...['x', '0', '\\u0000', '\\ud800', 'e9', '-', ' ', '\u00e9', '%', 'https://'].flatMap(
-      (part): [string, string, string][] => [
-        [`a user's field of ${part}`, USERS, withField(USER, 'consent_timestamp', part)],
-        [`a plan's amount of ${part}`, PLANS, withField(PLAN, 'amount_usd', part)],
-        [`a plan's id of ${part}`, PLANS, withField(PLAN, 'partner_plan_id', part)],
-        [`a webhook's url of ${part}`, WEBHOOKS, withField({}, 'url', part).replace('{,', '{')],
-      ],
-    ),
+    ...['x', '0', '\\u0000', '-', ' ', '%'].flatMap((part): [string, string, string][] => [
+      [`a user's field of ${part}`, USERS, withField(USER, 'consent_timestamp', part)],
+      [`a plan's amount of ${part}`, PLANS, withField(PLAN, 'amount_usd', part)],
+      [`a plan's id of ${part}`, PLANS, withField(PLAN, 'partner_plan_id', part)],
+      [`a webhook's url of ${part}`, WEBHOOKS, withField({}, 'url', part).replace('{,', '{')],
+    ]),
   ]
   const dear: string[] = []
   for (const [name, path, body] of bodies) {

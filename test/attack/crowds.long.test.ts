@@ -1,8 +1,7 @@
 // Partners with thousands of plans, executions and trades: their requests cost a page, and nobody else waits.
 
 import assert from 'node:assert/strict'
-import { type TestContext, test } from 'node:test'
-import { deliver } from '../../src/core/execution.ts'
+import { test } from 'node:test'
 import { formatUsd, usd } from '../../src/core/money.ts'
 import { periodOf } from '../../src/core/month.ts'
 import type { Tenant } from '../../src/core/partner.ts'
@@ -10,19 +9,8 @@ import { DAY_MS, plus } from '../../src/core/time.ts'
 import { setUserStatus } from '../../src/core/user.ts'
 import { openFile } from '../../src/store/sqlite/file/connection.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
-import {
-  assertSound,
-  DUE,
-  EXECUTIONS,
-  link,
-  PLANS as PLANS_PATH,
-  PRICE,
-  plan,
-  setUser,
-  TRADES as TRADES_PATH,
-  userPath,
-} from '../http/steps.ts'
-import { addCrowd, addPlans, fill } from '../support/large-database.ts'
+import { assertSound, DUE, link, PRICE, plan, setUser, userPath } from '../http/steps.ts'
+import { addCrowd } from '../support/large-database.ts'
 import { type Service, startService, T0 } from '../support/service.ts'
 import { measure, watched } from '../support/within.ts'
 
@@ -189,117 +177,5 @@ test('a disable that is asked for again, or taken back, is finished first', asyn
     assert.deepEqual(statuses(service), [['cancelled', 1_000n]])
     assert.deepEqual(rows(service.file, 'select distinct status from plans'), [['paused']])
     await assertSound(service)
-  }
-})
-
-// Polls of a partner that has thousands of leased executions.
-
-const FEW = 100
-const MANY = 15_000
-const RATIO_MAX = 5
-
-async function leased(t: Parameters<typeof startService>[0], plans: number) {
-  const service = await startService(t)
-  const tenant = (await service.store.findTenant('acme', 'test')) as Tenant
-  addCrowd(service.file, tenant.tenantId, { user: 'crowd', plans, status: 'sent' })
-  return { service, tenant }
-}
-
-const poll = ({ service, tenant }: { service: Service; tenant: Tenant }) =>
-  service.store.deliverDue(tenant, 500, deliver)
-
-test('a poll that finds nothing costs the same with 100 and with 15,000 executions under a lease', async (t) => {
-  const both = [await leased(t, FEW), await leased(t, MANY)] as const
-  const times: [number[], number[]] = [[], []]
-  for (let turn = 0; turn < 50; turn++) {
-    for (const i of [0, 1] as const) {
-      const from = performance.now()
-      assert.deepEqual(await poll(both[i]), { executions: [], remaining: 0 })
-      times[i].push(performance.now() - from)
-    }
-  }
-  const [few = 0, many = 0] = times.map((all) => all.sort((a, b) => a - b)[25])
-  assert.ok(many / few < RATIO_MAX, `${few} ms and ${many} ms`)
-})
-
-// Lists of a partner with forty thousand plans, executions and trades: they give every row once, a page costs the same
-// at the end as at the start, and a small partner beside it is not slowed.
-
-const ROWS = 40_000
-const PAGE = 400
-/** The number of pages compared at either end. */
-const SAMPLE = 15
-const PAGES_RATIO_MAX = 3
-
-const LISTS = [
-  { path: `${PLANS_PATH}?`, rows: 'plans', id: 'partner_plan_id' },
-  { path: `${EXECUTIONS}?`, rows: 'executions', id: 'execution_id' },
-  { path: `${TRADES_PATH}?month=2026-01&`, rows: 'trades', id: 'execution_id' },
-] as const
-
-/** Every plan has an open execution, and a trade of it: rows for the lists that no partner could create. */
-async function wellFilled(t: TestContext): Promise<Service> {
-  const service = await startService(t)
-  const { tenantId } = (await service.store.findTenant('acme', 'test')) as Tenant
-  const now = service.now()
-  fill(service.file, (db) => {
-    addPlans(db, { tenantId, users: 100, plans: ROWS, now, limits: 'alike', executions: 'sent' })
-    db.prepare(
-      `insert into trades (execution_id, tenant_id, plan_id, user_id, partner_order_id, status, usd_amount, btc_amount,
-         execution_price, recorded_at, digest)
-       select e.execution_id, e.tenant_id, e.plan_id, p.user_id, 'o' || e.plan_id, 'filled', 1000000000, 20000,
-         5000000000000, e.created_at + e.plan_id, printf('%064x', e.plan_id)
-       from executions e join plans p on p.plan_id = e.plan_id`,
-    ).run()
-  })
-  service.advance(ROWS + 1)
-  return service
-}
-
-/** A page without the test's usual checks of an answer: they take longer than the page. */
-async function pageOf({ url }: Service, path: string, key: string) {
-  const from = performance.now()
-  const response = await fetch(url + path, { headers: { authorization: `Bearer ${key}` } })
-  const body = (await response.json()) as Record<string, unknown> & { next_cursor: string | null }
-  assert.equal(response.status, 200, JSON.stringify(body))
-  return { body, ms: performance.now() - from }
-}
-
-const median = (times: number[]): number => times.toSorted((a, b) => a - b)[times.length >> 1] ?? 0
-
-test('lists of 40,000 rows, page by page', async (t) => {
-  const service = await wellFilled(t)
-  const small = await service.issueKey('small', 'test')
-  for (const { path, rows, id } of LISTS) {
-    const walk = async () => {
-      const [seen, times] = [new Set<unknown>(), [] as number[]]
-      let count = 0
-      for (let cursor = ''; ; ) {
-        const { body, ms } = await pageOf(service, `${path}limit=${PAGE}${cursor}`, service.key)
-        for (const row of body[rows] as Record<string, unknown>[]) seen.add(row[id])
-        count += (body[rows] as unknown[]).length
-        times.push(ms)
-        if (body.next_cursor === null) break
-        cursor = `&cursor=${body.next_cursor}`
-      }
-      assert.deepEqual([seen.size, count, times.length], [ROWS, ROWS, ROWS / PAGE], path)
-      return { first: median(times.slice(0, SAMPLE)), last: median(times.slice(-SAMPLE)) }
-    }
-    const { first, last } = await measure(walk, (taken) => taken.last / taken.first < PAGES_RATIO_MAX)
-    assert.ok(last / first < PAGES_RATIO_MAX, `${path} ${first} ms at the start, ${last} ms at the end`)
-
-    // In turns, so that other work on the machine slows both.
-    const inTurns = async () => {
-      const [nothing, page] = [[] as number[], [] as number[]]
-      for (let n = 0; n < SAMPLE; n++) {
-        const { body, ms } = await pageOf(service, `${path}limit=${PAGE}`, small)
-        assert.deepEqual([body[rows], body.next_cursor], [[], null])
-        nothing.push(ms)
-        page.push((await pageOf(service, `${path}limit=${PAGE}`, service.key)).ms)
-      }
-      return { nothing: median(nothing), page: median(page) }
-    }
-    const { nothing, page } = await measure(inTurns, (taken) => taken.nothing < taken.page)
-    assert.ok(nothing < page, `${path} ${nothing} ms for nothing, ${page} ms for ${PAGE} rows`)
   }
 })

@@ -6,11 +6,9 @@ import { readFileSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
 import { networkInterfaces } from 'node:os'
 import { suite, type TestContext, test } from 'node:test'
-import { setTimeout as wait } from 'node:timers/promises'
 import { connectionLimitsOf } from '../../src/cli/service/serve.ts'
-import { createClient } from '../fuzz/wire.ts'
 import { head } from '../http/raw.ts'
-import { PROGRAM, type Program, type Started, startServe } from '../support/process.ts'
+import { type Started, startServe } from '../support/process.ts'
 import { me, withKey } from '../support/service.ts'
 import { settled } from '../support/within.ts'
 
@@ -27,8 +25,6 @@ const ANSWER_MS = 2_000
 /** As many as can be opened before the first of them has been silent for too long. */
 const SILENT = 500
 const BYTES_PER_CONNECTION = 32 * 1024
-/** The time limit on an incomplete request, the interval of the check, and the grace that follows. */
-const FREED_MS = 10_000 + 2_000 + 2_000
 
 /** Opens connections, each of which sends `text`. Resolves with those that the service holds. */
 async function openIdle(t: TestContext, url: string, count: number, text = ''): Promise<Socket[]> {
@@ -91,27 +87,5 @@ suite('idle connections', { concurrency: 1 }, () => {
     assert.equal(held.length, SHARE)
     for (let n = 0; n < 5; n++) await assertAnswered(local, key)
     assert.equal(served.err().includes(`${outside?.address} has ${SHARE} connections`), outside !== undefined)
-  })
-
-  test('a low limit of open files: the calls of a connection that is there go on, the others wait', async (t) => {
-    const { cwd, key } = await withKey(t)
-    const limited: Program = ['/bin/sh', '-c', 'ulimit -n 224 && exec "$@"', 'sh', ...PROGRAM]
-    const served = await startServe(t, ['--tick-every', '1s', '--price-feed', 'static:60000'], {
-      cwd,
-      program: limited,
-    })
-    const client = createClient(served.url)
-    t.after(() => client.close())
-    const ask = async () => (await client.send(Buffer.from(head('GET', '/partner/v1/me', key))))[0]?.status
-    assert.equal(await ask(), 200)
-    // The connection that is already open counts.
-    assert.equal((await openIdle(t, served.url, SILENT)).length, 224 - 160 - 1)
-    assert.ok(served.err().includes('all 64 connections are taken'), served.err())
-    for (let n = 0; n < FREED_MS / 1_000; n++) {
-      assert.equal(await ask(), 200)
-      await wait(1_000)
-    }
-    await assertAnswered(served.url, key)
-    assert.ok(!served.err().includes('"level":"error"'), served.err())
   })
 })

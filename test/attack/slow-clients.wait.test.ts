@@ -14,7 +14,16 @@ import { createApp } from '../../src/http/app.ts'
 import { CALLS_MAX, listenOn } from '../../src/http/listen.ts'
 import { silentLog } from '../../src/log.ts'
 import { machine } from '../../src/machine.ts'
-import { type Conversation, chunk, converse, exchange, head, LAST_CHUNK, statuses } from '../http/raw.ts'
+import {
+  type Conversation,
+  chunk,
+  converse,
+  exchange,
+  head,
+  LAST_CHUNK,
+  LOCAL,
+  statuses,
+} from '../http/raw.ts'
 import { assertSound, succeed, USERS } from '../http/steps.ts'
 import { makeCertificate } from '../support/certificate.ts'
 import { temporaryFolder } from '../support/database.ts'
@@ -277,14 +286,8 @@ for (const [what, calls] of [
 
 test('of the calls sent ahead on one connection so many are answered at a time, and all in their order', async (t) => {
   const { store, key } = await startService(t)
-  const app = createApp({
-    store,
-    machine,
-    guard: { checkUrl: async () => {} },
-    send: notDelivered,
-    log: silentLog,
-    rateLimit: null,
-  })
+  const guard = { checkUrl: async () => {} }
+  const app = createApp({ store, machine, guard, send: notDelivered, log: silentLog, rateLimit: null })
   let running = 0
   let most = 0
   const counted = {
@@ -297,7 +300,7 @@ test('of the calls sent ahead on one connection so many are answered at a time, 
       return answer
     },
   }
-  const listener = await listenOn(counted, { host: '127.0.0.1', port: 0, tls: null, uuid: machine.uuid })
+  const listener = await listenOn(counted, LOCAL)
   t.after(() => listener.close())
   const client = await converse(listener.url)
   const ids = Array.from({ length: 260 }, (_, at) => `call-${at}`)
@@ -340,8 +343,7 @@ for (const [what, start, more] of [
 
 /** A server whose answers exceed the system's buffer for a connection. */
 async function answerAtLength(t: TestContext, stallMs: number): Promise<string> {
-  const options = { host: '127.0.0.1', port: 0, tls: null, uuid: machine.uuid, stallMs }
-  const listener = await listenOn({ fetch: () => new Response('a'.repeat(16 * MIB)) }, options)
+  const listener = await listenOn({ fetch: () => new Response('a'.repeat(16 * MIB)) }, { ...LOCAL, stallMs })
   t.after(() => Promise.all([listener.close(), listener.end()]))
   return listener.url
 }
@@ -359,10 +361,9 @@ async function isCutOff(t: TestContext, { socket }: Conversation, more: string) 
 
 test('a client that takes nothing of its answers is ended; one that takes them slowly is not', async (t) => {
   const stallMs = 4_000
-  const options = { host: '127.0.0.1', port: 0, tls: null, uuid: machine.uuid, stallMs }
   // More than the system's buffer for a connection.
   const answer = 'a'.repeat(16 * MIB)
-  const listener = await listenOn({ fetch: () => new Response(answer) }, options)
+  const listener = await listenOn({ fetch: () => new Response(answer) }, { ...LOCAL, stallMs })
   t.after(() => Promise.all([listener.close(), listener.end()]))
   const [stuck, slow, tunnel] = await Promise.all([1, 2, 3].map(() => converse(listener.url)))
   assert.ok(stuck && slow && tunnel)

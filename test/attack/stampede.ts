@@ -1,39 +1,29 @@
-// A process of its own that floods a server, or calls it as an honest partner does and reports the duration.
+// A process of its own that floods a server.
 
 import { connect, type Socket } from 'node:net'
 import { serveJobs } from '../bench/helper.ts'
-import { percentile } from '../bench/row.ts'
 
 export type Job =
   /** Calls without a break over so many connections, with one request after the other, until `stop`. */
-  | { kind: 'flood'; url: string; connections: number; requests: string[] }
-  | { kind: 'stop' }
-  /** Makes the same call over each connection, one after the other, for so long. */
-  | { kind: 'partner'; url: string; connections: number; request: string; ms: number }
-export type Done = { calls: number; p50Ms: number; p99Ms: number; perSecond: number }
+  { kind: 'flood'; url: string; connections: number; requests: string[] } | { kind: 'stop' }
+export type Done = { calls: number }
 
-/** In place of a status: the connection ended, and an answer may have been lost with it. */
-const HUNG_UP = 0
 const END = Buffer.from('\r\n\r\n')
 
 /**
- * Sends `next()` whenever the last request was answered, and reports the answer; reconnects after a disconnect. The
- * answers must be whole, with a length.
+ * Sends `next()` whenever the last request was answered, and reports it; reconnects after a disconnect. The answers
+ * must be whole, with a length.
  */
-function caller(url: string, next: () => string | null, onAnswer: (status: number, ms: number) => void) {
+function caller(url: string, next: () => string, onAnswer: () => void) {
   const { hostname: host, port } = new URL(url)
   let socket: Socket
   let hasEnded = false
   const begin = (): void => {
-    let sentAt = 0
     let heard = Buffer.alloc(0)
     let isAnswered = true
     const send = (): void => {
-      const text = next()
-      if (text === null) return void socket.destroy()
-      sentAt = performance.now()
       isAnswered = false
-      socket.write(text)
+      socket.write(next())
     }
     socket = connect({ host, port: Number(port), noDelay: true })
     socket.on('connect', send)
@@ -48,14 +38,14 @@ function caller(url: string, next: () => string | null, onAnswer: (status: numbe
       if (end < 0 || heard.length < end) return
       heard = Buffer.alloc(0)
       isAnswered = true
-      onAnswer(Number(text.slice(9, 12)), performance.now() - sentAt)
+      onAnswer()
       if (!/connection: close/i.test(text)) send()
       else socket.destroy()
     })
     socket.on('error', () => {})
     socket.on('close', () => {
       if (hasEnded) return
-      if (!isAnswered) onAnswer(HUNG_UP, performance.now() - sentAt)
+      if (!isAnswered) onAnswer()
       setImmediate(begin)
     })
   }
@@ -81,35 +71,8 @@ function beginFlood({ url, connections, requests }: Job & { kind: 'flood' }): vo
   flood = mine
 }
 
-async function partner({ url, connections, request, ms }: Job & { kind: 'partner' }): Promise<Done> {
-  const times: number[] = []
-  const wrong: number[] = []
-  const until = performance.now() + ms
-  const ends = Array.from({ length: connections }, () =>
-    caller(
-      url,
-      () => request,
-      (status, took) => {
-        if (status !== 200) wrong.push(status)
-        times.push(took)
-      },
-    ),
-  )
-  await new Promise((resolve) => setTimeout(resolve, until - performance.now()))
-  for (const end of ends) end()
-  if (wrong.length > 0 || times.length === 0) throw new Error(`answered ${times.length}, with ${wrong[0]}`)
-  const sorted = times.sort((a, b) => a - b)
-  return {
-    calls: times.length,
-    p50Ms: percentile(sorted, 0.5),
-    p99Ms: percentile(sorted, 0.99),
-    perSecond: (times.length / ms) * 1000,
-  }
-}
-
 serveJobs<Job, Done>(async (job) => {
-  if (job.kind === 'partner') return partner(job)
   if (job.kind === 'flood') beginFlood(job)
   else flood.end()
-  return { calls: flood.calls, p50Ms: 0, p99Ms: 0, perSecond: 0 }
+  return { calls: flood.calls }
 })

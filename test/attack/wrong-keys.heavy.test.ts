@@ -17,9 +17,6 @@ import type { Done, Job } from './stampede.ts'
 const ROUNDS = 5
 const CONNECTIONS = 64
 const FLOOD_MS = 1_000
-/** Long enough for a partner to be answered on a machine that is ten times as busy. */
-const PARTNER_MS = 5_000
-
 const KEYS = Array.from({ length: 200 }, () => makeKey('live', machine.random))
 const MISTYPED = KEYS.map((key) => `${key.slice(0, -1)}${key.endsWith('a') ? 'b' : 'a'}`)
 const headers = (count: number): string =>
@@ -53,8 +50,7 @@ suite('strangers cost no more than a few times what they would cost bare Node', 
       const key = await partnerKey(folder)
       const bare = await startBare(stage as never, 'node:http')
       const script = join(import.meta.dirname, 'stampede.ts')
-      const [crowd, partner] = await Promise.all([1, 2].map(() => startHelper<Job, Done>(stage, script)))
-      assert.ok(crowd && partner)
+      const crowd = await startHelper<Job, Done>(stage, script)
       /** Microseconds of the server's processor time for each call of the flood. */
       const cost = async (url: string, pid: number): Promise<number> => {
         await crowd.ask({ kind: 'flood', url, connections: CONNECTIONS, requests })
@@ -80,17 +76,10 @@ suite('strangers cost no more than a few times what they would cost bare Node', 
       assert.ok(times <= timesMax, `${times.toFixed(2)} times`)
       // A partner with a valid key is served meanwhile.
       await crowd.ask({ kind: 'flood', url: ours.url, connections: CONNECTIONS, requests })
-      const honest = await partner.ask({
-        kind: 'partner',
-        url: ours.url,
-        connections: 4,
-        request: request(key),
-        ms: PARTNER_MS,
-      })
+      const authorization = `Bearer ${key}`
+      const answer = await fetch(`${ours.url}/partner/v1/me`, { headers: { authorization } })
+      assert.equal(answer.status, 200)
       await crowd.ask({ kind: 'stop' })
-      t.diagnostic(
-        `a partner meanwhile: p50 ${honest.p50Ms.toFixed(1)} ms, p99 ${honest.p99Ms.toFixed(1)} ms`,
-      )
     })
 })
 

@@ -320,21 +320,8 @@ test('what cannot be read exactly is refused with its line', async (t) => {
   assert.match(named.err, /line 1: there is no column fee/)
 })
 
-test('thousands of orders are compared each with its own, and none is larger than any purchase', async (t) => {
+test('an order larger than any purchase is refused', async (t) => {
   const office = await october(t)
-  const rows = Array.from({ length: 5_000 }, (_, i) => `X-${i},${i + 1}.25,0.001`)
-  const told = await against(office, `${EQUAL}${rows.join('\n')}\nX-17,1.00,0.001\n`)
-  assert.equal(told.code, 3)
-  assert.deepEqual(told.theirs, {
-    orders: 5_003,
-    usd_amount: `${580 + 12_502_500 + 1_250 + 1}.12345678`,
-    btc_amount: '5.01015625',
-  })
-  assert.equal(told.findings.length, 5_000)
-  for (const { partner_order_id, theirs } of told.findings) {
-    const i = Number(partner_order_id.slice(2))
-    assert.equal(theirs.usd_amount, `${i === 17 ? 19 : i + 1}.25`, partner_order_id)
-  }
   const huge = 'H-1,9000000000,1\n'.repeat(12)
   const refused = await against(office, `${HEAD}${huge}`)
   assert.equal(refused.code, 1)

@@ -31,14 +31,6 @@ function bash(office: Office, script: string, argv: readonly string[]) {
   })
 }
 
-test('a reader that has seen enough ends the export quietly', async (t) => {
-  const office = await openMarch(t, 3_000)
-  const seen = await bash(office, '"$@" | head -1; echo "$PIPESTATUS"', TRADES)
-  assert.match(seen.out, /^recorded_at,[a-z_,]+\r\n0\n$/)
-  assert.equal(seen.err, '')
-  assert.deepEqual(strays(office), [])
-})
-
 test('a disk that is full leaves the old file and nothing beside it', async (t) => {
   const office = await openMarch(t, 3_000)
   const file = join(office.folder, 'march.csv')

@@ -258,23 +258,3 @@ test('a place that cannot be written says so and leaves nothing behind', async (
 /** The files in the folder beside the database. */
 const foreign = ({ folder }: Office): string[] =>
   readdirSync(folder).filter((name) => !name.startsWith('tranche.db'))
-
-test('the progress bar is drawn on a terminal that is not the output as well', async (t) => {
-  const office = await openOffice(t, utc(2026, 0))
-  office.enter(
-    'acme',
-    'live',
-    Array.from({ length: 1_500 }, (_, i) => ({ user: 'u', at: utc(2026, 0, 2, 0, 0, i), usd: '1.00' })),
-  )
-  office.setClock(utc(2026, 1))
-  const argv = 'billing export --month 2026-01 --report trades'
-  const bar = /█+░* +\d+ % {2}exporting/
-  const shown = await office.tranche(argv, ['stderr'])
-  assert.match(shown.err, bar)
-  const file = await office.tranche(`${argv} --output ${office.folder}/x.csv`, ['stdout', 'stderr'])
-  assert.match(file.err, bar)
-  assert.doesNotMatch((await office.tranche(argv, ['stdout', 'stderr'])).err, bar)
-  const piped = await office.tranche(argv)
-  assert.equal(piped.err, '')
-  assert.equal(piped.out, shown.out)
-})

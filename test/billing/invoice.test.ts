@@ -3,7 +3,7 @@
 
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
-import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { machineAt } from '../../src/machine.ts'
@@ -194,43 +194,6 @@ test('a month below zero is charged nothing, and says that nothing is carried ov
     amount_usd: '0.00',
   })
   assert.equal(total_fee_usd, '0.00')
-})
-
-test('a month that is not over is provisional, everywhere, and has no checksum', async (t) => {
-  const office = await october(t)
-  office.setClock(utc(2026, 10, 15))
-  const argv = 'billing invoice --partner acme --month 2026-11'
-  const json = JSON.parse(await office.read(`${argv} --json`))
-  assert.deepEqual([json.final, json.trades_export], [false, null])
-  for (const format of ['html', 'md']) {
-    const { out, err } = await office.tranche(`${argv} --format ${format}`)
-    assert.match(out, /Provisional invoice/)
-    assert.match(out, /2026-11 can still change/)
-    assert.match(out, /recorded until 2026-11-15T00:00:00\.000Z/)
-    assert.match(err, /2026-11 is not over yet/)
-  }
-  // A future month has no instant until which it is recorded.
-  const { out } = await office.tranche('billing invoice --partner acme --month 2026-12')
-  assert.match(out, /2026-12 can still change\. Nothing of it is recorded yet\./)
-  assert.doesNotMatch(await office.read('billing invoice --partner acme --month 2026-10'), /[Pp]rovisional/)
-})
-
-test('a file is private, appears whole, and is replaced only when told to', async (t) => {
-  const office = await october(t)
-  const file = join(office.folder, 'acme.html')
-  const argv = `billing invoice --partner acme --month 2026-10 --output ${file}`
-  assert.match(
-    (await office.tranche(argv)).err,
-    /^Without --settings .*\nInvoice acme-2026-10 of 11\.73 USD in /,
-  )
-  assert.equal(statSync(file).mode & 0o777, 0o600)
-  assert.equal((await office.tranche(argv)).code, 5)
-  assert.equal((await office.tranche(`${argv} --force`)).code, 0)
-  assert.equal(
-    readFileSync(file, 'utf8'),
-    await office.read('billing invoice --partner acme --month 2026-10'),
-  )
-  assert.equal((await office.tranche(`${argv} --force`.replace(file, office.file))).code, 2)
 })
 
 const WRONG: [settings: unknown, complaint: RegExp][] = [
@@ -473,7 +436,15 @@ test('a provisional invoice has no number, no date and no terms of payment', asy
     if (format !== 'json') assert.match(text, /Provisional.*2026-01 can still change\./)
   }
   const json = JSON.parse(await invoice(t, service, 'json'))
-  assert.deepEqual([json.invoice_number, json.invoice_date, json.final], [null, null, false])
+  assert.deepEqual(
+    [json.invoice_number, json.invoice_date, json.final, json.trades_export],
+    [null, null, false, null],
+  )
+  const coming = ['billing', 'invoice', '--partner', 'acme', '--month', '2026-02', '--format', 'md']
+  assert.match(
+    (await command(service, coming)).out,
+    /2026-02 can still change\. Nothing of it is recorded yet\./,
+  )
   const file = join(temporaryFolder(t), 'so-far.html')
   const argv = ['billing', 'invoice', '--partner', 'acme', '--month', '2026-01', '--output', file]
   assert.match((await command(service, argv)).err, /Provisional invoice of 2\.69 USD in .*so-far\.html\./)

@@ -329,22 +329,6 @@ test('the index says which months were forgotten, from the first one that has an
   assert.match((await forgotten('--year 2026')) ?? '', /^Not issued: core 2026-11 3\.00 USD; > .* 2026-11/)
 })
 
-test('an index without a line names the months and the partner that it was asked for', async (t) => {
-  const office = await november(t)
-  await office.read(`billing issue --month 2026-10 --partner bolt --settings ${fileOf(office)}`)
-  for (const [argv, said] of [
-    ['', 'Nothing was issued in 2026-10.'],
-    ['--partner acme', 'Nothing was issued for acme in 2026-10.'],
-  ]) {
-    const { code, out, err } = await office.tranche(`billing issued --month 2026-10 ${argv}`.trim())
-    assert.deepEqual([code, out, err.split('\n')[0]], [0, '', said])
-  }
-  const months = await office.tranche('billing issued --from 2026-08 --to 2026-10')
-  assert.match(months.err, /^Nothing was issued from 2026-08 to 2026-10\.$/m)
-  const json = await office.tranche('--json billing issued --month 2026-10')
-  assert.deepEqual([json.code, json.out, json.err], [0, '[]\n', ''])
-})
-
 test('what is missing for an invoice is said before a number is given', async (t) => {
   const office = await november(t)
   const issue = async (settings: unknown, month = '2026-10') =>

@@ -253,17 +253,8 @@ async function corrected(t: Parameters<typeof startService>[0]): Promise<Service
   const id = (await sendFirst(service, ['p'])).get('p') ?? ''
   await succeed(service, 'POST', confirmPath(id), fill('o1', '10.00'))
   service.advance(31 * DAY)
-  await shell(service, [
-    'trade',
-    'adjust',
-    id,
-    '--usd',
-    '9',
-    '--btc',
-    '0.00015',
-    '--reason',
-    'a typing error',
-  ])
+  const right = ['--usd', '9', '--btc', '0.00015', '--reason', 'a typing error']
+  await shell(service, ['trade', 'adjust', id, ...right])
   return service
 }
 

@@ -2,10 +2,8 @@
 // answered or the time is up.
 
 import assert from 'node:assert/strict'
-import { readFileSync, statSync } from 'node:fs'
-import { connect } from 'node:net'
 import { join } from 'node:path'
-import { setImmediate as turn, setTimeout as wait } from 'node:timers/promises'
+import { setTimeout as wait } from 'node:timers/promises'
 import fc from 'fast-check'
 import { revoke } from '../../src/core/key.ts'
 import { price } from '../../src/core/money.ts'
@@ -16,11 +14,11 @@ import { issueKey } from '../../src/keys.ts'
 import { machine } from '../../src/machine.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
 import type { Store } from '../../src/store/store.ts'
-import { head } from '../http/raw.ts'
+import { exchange } from '../http/raw.ts'
 import { temporaryFolder } from '../support/database.ts'
 import { type Started, startQuietServe } from '../support/process.ts'
 import { AUDIT } from '../support/service.ts'
-import { type Answer, allAnswers, createOwners, judge, type Owners } from './oracle.ts'
+import { createOwners, judge, type Owners } from './oracle.ts'
 import {
   anyPlay,
   bytesOf,
@@ -38,16 +36,6 @@ import {
   type World,
   worldOf,
 } from './requests.ts'
-import {
-  type Attack,
-  anyAttack,
-  applySlip,
-  type Client,
-  createClient,
-  doubtful,
-  inChunks,
-  type Message,
-} from './wire.ts'
 
 type FuzzOptions = {
   seed: number
@@ -62,8 +50,6 @@ export type FuzzReport = {
   seconds: number
   /** How often each operation was answered with each status. */
   answers: Record<string, Record<number, number>>
-  /** Taken at every thousandth request. */
-  samples: { requests: number; residentBytes: number; fileBytes: number }[]
 }
 /** The operations that succeeded in no play. */
 export const neverSucceeded = ({ answers }: Pick<FuzzReport, 'answers'>): string[] =>
@@ -74,12 +60,12 @@ type Ending = { after: (end: () => Promise<void> | void) => void }
 /** Enough to keep the service busy from one other processor. */
 const PLAYERS = 8
 const PLAYS_PER_CHECK = 20
-const SAMPLE_EVERY = 1_000
+const PROGRESS_EVERY = 10_000
 
 /** Throws the smallest play found whose answers are wrong. */
 export async function fuzz(ending: Ending, options: FuzzOptions): Promise<FuzzReport> {
-  const target = await startTarget(ending, PLAYERS + 1)
-  const tally = createTally(target, options)
+  const target = await startTarget(ending, PLAYERS)
+  const tally = createTally(options)
   const owners = createOwners()
   const failures: Error[] = []
   const isOver = (): boolean => failures.length > 0 || tally.isOver()
@@ -89,30 +75,19 @@ export async function fuzz(ending: Ending, options: FuzzOptions): Promise<FuzzRe
   })
 
   /** Each fuzzer has its own sequence of seeds. */
-  async function search<T>(
-    n: number,
-    plays: fc.Arbitrary<T>,
-    play: (planned: T) => Promise<void>,
-  ): Promise<void> {
+  async function search(n: number, play: Plays['play']): Promise<void> {
     for (let round = 0; !isOver(); round++) {
-      const seed = options.seed + round * (PLAYERS + 1) + n
-      const failure = await searchOnce(plays, async (planned) => (isOver() ? undefined : play(planned)), seed)
+      const seed = options.seed + round * PLAYERS + n
+      const failure = await searchOnce(async (planned) => (isOver() ? undefined : play(planned)), seed)
       if (failure) failures.push(failure)
     }
   }
 
-  const [attacker, ...players] = target.players as [Player, ...Player[]]
-  const all: Plays[] = players.map((player, n) => {
-    const client = createClient(target.served.url)
-    ending.after(() => client.close())
-    const stage: Stage = { target, client, owners, note: tally.note }
+  const all: Plays[] = target.players.map((player, n) => {
+    const stage: Stage = { target, owners, note: tally.note }
     return createPlays(stage, player, () => all[(n + 1) % PLAYERS]?.last() ?? null)
   })
-  const attacks = createAttacks(target, attacker, tally.note)
-  await Promise.all([
-    search(PLAYERS, anyAttack, attacks.play),
-    ...all.map(({ play }, n) => search(n, anyPlay, play)),
-  ])
+  await Promise.all(all.map(({ play }, n) => search(n, play)))
   // A service that has ended makes all calls fail; it may take a moment until its end is noticed.
   if (failures.length > 0) await wait(1_000)
   const [failure] = failures
@@ -122,12 +97,8 @@ export async function fuzz(ending: Ending, options: FuzzOptions): Promise<FuzzRe
 }
 
 /** Plays until one play fails, which is then made as small as possible. */
-async function searchOnce<T>(
-  plays: fc.Arbitrary<T>,
-  play: (planned: T) => Promise<void>,
-  seed: number,
-): Promise<Error | null> {
-  const details = await fc.check(fc.asyncProperty(plays, play), { seed, numRuns: PLAYS_PER_CHECK })
+async function searchOnce(play: Plays['play'], seed: number): Promise<Error | null> {
+  const details = await fc.check(fc.asyncProperty(anyPlay, play), { seed, numRuns: PLAYS_PER_CHECK })
   if (!details.failed) return null
   return new Error(`Made smaller ${details.numShrinks} times:\n${String(details.errorInstance)}`)
 }
@@ -143,9 +114,9 @@ async function assertSound({ served, store }: Target): Promise<void> {
   assert.deepEqual(await store.findFaults(), [])
 }
 
-function createTally(target: Target, { requests, minutes, onProgress }: FuzzOptions) {
+function createTally({ requests, minutes, onProgress }: FuzzOptions) {
   const started = performance.now()
-  const report: FuzzReport = { requests: 0, seconds: 0, answers: {}, samples: [] }
+  const report: FuzzReport = { requests: 0, seconds: 0, answers: {} }
   const seconds = (): number => (performance.now() - started) / 1_000
   return {
     isOver: () => report.requests >= requests || seconds() > minutes * 60,
@@ -155,9 +126,7 @@ function createTally(target: Target, { requests, minutes, onProgress }: FuzzOpti
       const counts = report.answers[operationId] ?? {}
       report.answers[operationId] = counts
       counts[status] = (counts[status] ?? 0) + 1
-      if (report.requests % SAMPLE_EVERY > 0) return
-      report.samples.push({ requests: report.requests, ...target.sizes() })
-      onProgress?.({ ...report, seconds: seconds() })
+      if (report.requests % PROGRESS_EVERY === 0) onProgress?.({ ...report, seconds: seconds() })
     },
   }
 }
@@ -166,17 +135,15 @@ function createTally(target: Target, { requests, minutes, onProgress }: FuzzOpti
 
 /** `tag` begins every id that this tenant chooses. */
 export type Seat = { tenant: Tenant; key: string; tag: string }
-export type Player = Record<Environment, Seat>
+type Player = Record<Environment, Seat>
 
-export type Target = {
+type Target = {
   file: string
   served: Started & { url: string }
   store: Store
   players: Player[]
   /** The Authorization header of each kind of caller who is not a player. */
   strangers: Record<Stranger, string | null>
-  /** Bytes of the process's memory, and of the database on disk. */
-  sizes: () => { residentBytes: number; fileBytes: number }
 }
 
 const ARGUMENTS = [
@@ -185,7 +152,7 @@ const ARGUMENTS = [
 ]
 
 /** Everything ends, and is removed, with `ending`. */
-export async function startTarget(ending: Ending, playerCount: number): Promise<Target> {
+async function startTarget(ending: Ending, playerCount: number): Promise<Target> {
   const cwd = temporaryFolder(ending)
   const file = join(cwd, 'tranche.db')
   const store = await openStore(file, { clock: machine.clock, create: true })
@@ -197,7 +164,7 @@ export async function startTarget(ending: Ending, playerCount: number): Promise<
   }
   const strangers = await strangersOf(store)
   const served = await startQuietServe(ending, ARGUMENTS, { cwd })
-  return { file, served, store, players, strangers, sizes: () => sizesOf(served, file) }
+  return { file, served, store, players, strangers }
 }
 
 async function seat(store: Store, n: number, environment: Environment): Promise<Seat> {
@@ -232,49 +199,6 @@ async function strangersOf(store: Store): Promise<Target['strangers']> {
   }
 }
 
-function sizesOf({ child }: Started, file: string): ReturnType<Target['sizes']> {
-  const status = readFileSync(`/proc/${child.pid}/status`, 'utf8')
-  const kib = Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)?.[1])
-  const fileBytes = [file, `${file}-wal`].map((name) => statSync(name).size).reduce((sum, size) => sum + size)
-  return { residentBytes: kib * 1024, fileBytes }
-}
-
-// Whether memory stays flat: a run ends with no more than it had once it was warm.
-
-const MIB = 1024 * 1024
-/** The share of a run after which caches are full and the heap has its size. */
-const WARM_SHARE = 0.2
-/** The most by which the median of the last fifth of a run may exceed that of the first fifth after the warm-up. */
-const GROWTH_MAX_BYTES = 16 * MIB
-/** Fewer samples than this prove nothing. */
-const SAMPLES_MIN = 500
-
-type Growth = { warmBytes: number; lastBytes: number; mostBytes: number }
-
-/** Null when the run was too short to tell. */
-export function growthOf({ samples }: Pick<FuzzReport, 'samples'>): Growth | null {
-  if (samples.length < SAMPLES_MIN) return null
-  const resident = samples.map(({ residentBytes }) => residentBytes)
-  const part = (from: number, to: number) => resident.slice(resident.length * from, resident.length * to)
-  return {
-    warmBytes: median(part(WARM_SHARE, 2 * WARM_SHARE)),
-    lastBytes: median(part(1 - WARM_SHARE, 1)),
-    mostBytes: Math.max(...resident),
-  }
-}
-
-/** Throws when memory has grown by more than chance explains. */
-export function assertFlat({ warmBytes, lastBytes }: Growth): void {
-  const grown = lastBytes - warmBytes
-  assert.ok(
-    grown <= GROWTH_MAX_BYTES,
-    `memory has grown by ${(grown / MIB).toFixed(1)} MiB since it was warm`,
-  )
-}
-
-const median = (values: number[]): number =>
-  values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? 0
-
 // Plays the steps of one fuzzer against the service, and judges each answer as it comes.
 
 const HOUR_MS = 3_600_000
@@ -291,7 +215,6 @@ const REFUSED_AGAIN: Record<string, readonly number[]> = {
 
 type Stage = {
   target: Target
-  client: Client
   owners: Owners
   /** Called with every answer. */
   note: (operationId: string, status: number) => void
@@ -300,7 +223,7 @@ type Stage = {
 type Plays = { play: (steps: readonly Step[]) => Promise<void>; last: () => World | null }
 
 function createPlays(stage: Stage, player: Player, neighbour: () => World | null): Plays {
-  const { target, client, owners } = stage
+  const { target, owners } = stage
   let count = 0
   let calls = 0
   let last: World | null = null
@@ -313,20 +236,19 @@ function createPlays(stage: Stage, player: Player, neighbour: () => World | null
     const request = requestOf(step, { known: knowledgeOf(world, executions), requestId })
     const authorization = request.stranger ? target.strangers[request.stranger] : `Bearer ${world.key}`
     trace.push(show(request))
-    const bytes = bytesOf(request, { authorization, chunks: step.chunks })
-    const answers = await client.send(bytes, { isHead: request.method === 'HEAD', times: step.times })
-    for (const answer of answers) {
+    for (let time = 0; time < step.times; time++) {
+      const answer = await exchange(target.served.url, [bytesOf(request, authorization)])
       trace.push(`-> ${answer.status} ${answer.body.slice(0, SHOWN_MAX)}`)
       stage.note(operationIdOf(step), answer.status)
       const body = judge(request, answer, owners, world)
       if (answer.status === 200) learn(world, body)
+      else if (time === 0) return
+      else
+        assert.ok(
+          REFUSED_AGAIN[operationIdOf(step)]?.includes(answer.status),
+          'what was done once is done again',
+        )
     }
-    if (answers[0]?.status !== 200) return
-    for (const { status } of answers)
-      assert.ok(
-        status === 200 || REFUSED_AGAIN[operationIdOf(step)]?.includes(status),
-        'what was done once is done again',
-      )
   }
 
   async function passTime(world: World, step: Exclude<Step, CallStep>): Promise<void> {
@@ -387,7 +309,7 @@ function sound(
   }))
   const operation = OPERATIONS.findIndex((each) => each.operationId === operationId)
   const call = { operation, path: values.path ?? [], query: [], body }
-  return { kind: 'call', call, isLive: true, isForeign: false, mutations: [], times: 1, chunks: null }
+  return { kind: 'call', call, isLive: true, isForeign: false, mutations: [], times: 1 }
 }
 
 const user = (at: number): Source => ({ known: 'user', at })
@@ -425,169 +347,4 @@ function show({ method, target, headers, body, stranger }: Request): string {
   return [`${method} ${target}`, ...(stranger ? [`as ${stranger}`] : []), ...lines, text]
     .map((line) => line.slice(0, SHOWN_MAX))
     .join('\n')
-}
-
-// Makes wire attacks, and compares the response with the allowed one: answers to the calls that were sent, in their
-// order, and none to a call hidden in another. Meanwhile another client's call is answered as usual.
-
-const ME = '/partner/v1/me'
-const USERS = '/partner/v1/users'
-/** Above every time limit of the service on an incomplete request. */
-const OVER_MS = 45_000
-
-/** Attacks one after the other. `note` is called with every answer. */
-type Attacks = { play: (attack: Attack) => Promise<void> }
-
-function createAttacks(
-  { served, store }: Target,
-  { test: { key, tag, tenant } }: Player,
-  note: (what: string, status: number) => void,
-): Attacks {
-  let count = 0
-  /** The id of the call that is hidden in another one. */
-  const smuggledId = (): string => `${tag}-${count}-smuggled`
-
-  /** The text of a message. Its last call, if it were one, must never take effect. */
-  function write(message: Message, id: string): string {
-    const named = [`X-Request-Id: ${id}`]
-    const json = userJson(id)
-    switch (message.kind) {
-      case 'me':
-        return head('GET', ME, key, named)
-      case 'link':
-        return message.chunks === null
-          ? head('POST', USERS, key, [...named, `Content-Length: ${json.length}`]) + json
-          : head('POST', USERS, key, [...named, 'Transfer-Encoding: chunked']) +
-              inChunks(json, message.chunks)
-      case 'doubtful': {
-        const hidden = userJson(smuggledId())
-        const { lines, body } = doubtful(message.doubt, json)
-        const smuggled = head('POST', USERS, key, [
-          `X-Request-Id: ${smuggledId()}`,
-          `Content-Length: ${hidden.length}`,
-        ])
-        return head('POST', USERS, key, [...named, ...lines]) + body + smuggled + hidden
-      }
-      case 'rubbish':
-        return message.text
-    }
-  }
-
-  async function attack({ messages, slips, pieces, leave }: Attack): Promise<void> {
-    const ids = messages.map((_, at) => `${tag}-${count}-${at}`)
-    const text = messages.map((message, at) => write(message, ids[at] ?? '')).join('')
-    const answersDue = slips.length > 0 || leave === 'reset' ? 0 : soundBefore(messages)
-    const received = await send(served.url, slips.reduce(applySlip, text), { pieces, leave, answersDue })
-    // After the client's own reset, a truncated answer proves nothing about the service.
-    const answers = leave === 'reset' ? [] : allAnswers(received).filter(({ status }) => status >= 200)
-    for (const { status } of answers) {
-      note('wire', status)
-      assert.ok(status < 500, `it is answered ${status}`)
-    }
-    if (slips.length > 0) return
-    if (leave === 'end') assertInOrder(messages, ids, answers)
-    assert.equal(
-      await store.findUser(tenant, smuggledId()),
-      null,
-      'what was hidden in another call is not done',
-    )
-  }
-
-  /** Another client's call, over a connection of its own. */
-  async function bystand(): Promise<void> {
-    const client = createClient(served.url)
-    const id = `${tag}-bystander-${count}`
-    const [answer] = await client.send(Buffer.from(head('GET', ME, key, [`X-Request-Id: ${id}`])))
-    assert.ok(answer)
-    client.close()
-    note('bystander', answer.status)
-    assert.deepEqual([answer.status, answer.headers.get('x-request-id')], [200, id])
-    assert.equal(JSON.parse(answer.body).partner_slug, tenant.partnerSlug)
-  }
-
-  return {
-    async play(planned) {
-      count += 1
-      try {
-        await Promise.all([attack(planned), bystand()])
-      } catch (error) {
-        throw new Error(`${JSON.stringify(planned)}\n${String(error)}`)
-      }
-    },
-  }
-}
-
-const userJson = (id: string): string =>
-  JSON.stringify({
-    partner_user_id: id,
-    consent_accepted: true,
-    consent_version: '1',
-    consent_timestamp: '2026-01-05T00:00:00Z',
-  })
-
-/** The number of messages before the first that is not a valid call. */
-function soundBefore(messages: readonly Message[]): number {
-  const first = messages.findIndex(({ kind }) => kind === 'doubtful' || kind === 'rubbish')
-  return first < 0 ? messages.length : first
-}
-
-/** Valid calls before the first invalid one get their own answers; that one is refused and ends the connection. */
-function assertInOrder(
-  messages: readonly Message[],
-  ids: readonly string[],
-  answers: readonly Answer[],
-): void {
-  const soundCount = soundBefore(messages)
-  const shown = () =>
-    answers.map(({ status, headers }) => `${status} ${headers.get('x-request-id')}`).join(', ')
-  for (let at = 0; at < soundCount; at++) {
-    const answer = answers[at]
-    assert.deepEqual([answer?.status, answer?.headers.get('x-request-id')], [200, ids[at]], shown())
-    if (messages[at]?.kind === 'link') assert.equal(JSON.parse(answer?.body ?? '').partner_user_id, ids[at])
-  }
-  const rest = answers.slice(soundCount)
-  if (messages[soundCount]?.kind !== 'doubtful') return
-  assert.equal(rest.length, 1, `one refusal, and nothing behind it: ${shown()}`)
-  assert.ok([400, 413].includes(rest[0]?.status ?? 0), shown())
-}
-
-type Sending = Pick<Attack, 'pieces' | 'leave'> & { answersDue: number }
-
-/**
- * Resolves with everything received, once the connection is over. The client ends its side when all due answers are in:
- * a call whose client ends before that is not answered.
- */
-function send(url: string, text: string, { pieces, leave, answersDue }: Sending): Promise<string> {
-  const { hostname, port } = new URL(url)
-  const { promise, resolve, reject } = Promise.withResolvers<string>()
-  const socket = connect({ host: hostname, port: Number(port), allowHalfOpen: true }).setEncoding('latin1')
-  let received = ''
-  let isSent = false
-  const endWhenAnswered = (): void => {
-    if (isSent && received.split('HTTP/1.1 ').length > answersDue && socket.writable) socket.end()
-  }
-  socket.on('data', (more) => {
-    received += more
-    endWhenAnswered()
-  })
-  socket.on('error', () => {}).on('end', () => socket.destroy())
-  socket.on('close', () => resolve(received))
-  const over = new Error(`the connection is not over after ${OVER_MS} ms`)
-  const timer = setTimeout(() => reject(over), OVER_MS)
-  const write = async (): Promise<void> => {
-    const bytes = Buffer.from(text, 'latin1')
-    const step = Math.max(1, Math.ceil(bytes.length / pieces))
-    for (let at = 0; at < bytes.length && socket.writable; at += step) {
-      socket.write(bytes.subarray(at, at + step))
-      await turn()
-    }
-    isSent = true
-    if (leave === 'reset') socket.resetAndDestroy()
-    else endWhenAnswered()
-  }
-  socket.once('connect', () => void write())
-  return promise.finally(() => {
-    clearTimeout(timer)
-    socket.destroy()
-  })
 }

@@ -1,6 +1,7 @@
 // Whether the service may give an answer: described, well-formed, and without data of another tenant.
 
 import assert from 'node:assert/strict'
+import type { RawAnswer } from '../http/raw.ts'
 import { assertAccepted, assertDescribed, operationAt } from '../openapi/described.ts'
 import type { Seat } from './fuzz.ts'
 import { MARK } from './hostile.ts'
@@ -15,8 +16,10 @@ const TAG = /zt\d+(?:test|live)(?=-)/g
 const LOCATION_MAX = 2
 
 /** Throws when the answer is not allowed for this request. Returns its JSON. */
-export function judge(request: Request, answer: Answer, owners: Owners, seat: Seat): unknown {
-  const { status, headers } = answer
+export function judge(request: Request, answer: RawAnswer, owners: Owners, seat: Seat): unknown {
+  const { status } = answer
+  const text = Buffer.from(answer.body, 'latin1').toString()
+  const headers = new Headers([...answer.headers])
   assert.ok(status >= 200 && status < 500, `it is answered ${status}`)
   assert.equal(headers.get('cache-control'), 'no-store')
   assert.equal(headers.get('content-type'), 'application/json')
@@ -26,7 +29,7 @@ export function judge(request: Request, answer: Answer, owners: Owners, seat: Se
   if (given.length === 1 && status !== 431)
     assert.equal(id, request.requestId, 'it is the answer to this call')
   if (request.method === 'HEAD') return null
-  const body: unknown = JSON.parse(answer.body)
+  const body: unknown = JSON.parse(text)
   if (BEFORE_ANY_ROUTE.includes(status)) return body
   if (request.stranger)
     assert.equal(status, request.stranger === 'disabled' ? 403 : 401, 'a stranger is refused')
@@ -35,8 +38,8 @@ export function judge(request: Request, answer: Answer, owners: Owners, seat: Se
   if (status === 422) assertSaysNothingOfInput(request, body)
   if (request.isPlain)
     assert.ok(![400, 405, 413, 415].includes(status) || isRule(status, body), `it is well formed`)
-  assert.ok(!UNSHOWABLE.test(answer.body), 'text without control characters and half surrogate pairs')
-  owners.hold(request, answer.body, seat)
+  assert.ok(!UNSHOWABLE.test(text), 'text without control characters and half surrogate pairs')
+  owners.hold(request, text, seat)
   return body
 }
 
@@ -116,50 +119,4 @@ function decodeLoosely(target: string): string {
   } catch {
     return target
   }
-}
-
-// HTTP answers read strictly off a connection: anything but consecutive answers of their stated length throws.
-
-export type Answer = { status: number; headers: Headers; body: string }
-
-const STATUS_LINE = /^HTTP\/1\.1 (\d{3}) [\x20-\x7e]*$/
-const HEADER_LINE = /^([!#$%&'*+.^_`|~0-9A-Za-z-]+): ?([\t\x20-\x7e]*)$/
-
-/**
- * Takes the first whole answer from `text` (latin1). Null when its end is still to come. The answer to a HEAD has no
- * body, whatever its length says. Throws when this is not HTTP.
- */
-export function takeAnswer(text: string, isHead = false): { answer: Answer; rest: string } | null {
-  const end = text.indexOf('\r\n\r\n')
-  if (end < 0) return null
-  const [first = '', ...lines] = text.slice(0, end).split('\r\n')
-  const status = Number(STATUS_LINE.exec(first)?.[1])
-  assert.ok(status >= 100, `a status line: ${JSON.stringify(text.slice(0, 200))}`)
-  const headers = new Headers()
-  for (const line of lines) {
-    const [, name, value] = HEADER_LINE.exec(line) ?? []
-    assert.ok(name !== undefined && value !== undefined, `a header line: ${JSON.stringify(line)}`)
-    headers.append(name, value)
-  }
-  if (status < 200) return { answer: { status, headers, body: '' }, rest: text.slice(end + 4) }
-  // A head that is too large is refused before it is known to be that of a HEAD.
-  const length = isHead && status !== 431 ? '0' : headers.get('content-length')
-  assert.match(length ?? '', /^\d+$/, `one length: ${JSON.stringify(text.slice(0, end))}`)
-  const from = end + 4
-  const to = from + Number(length)
-  if (text.length < to) return null
-  const body = Buffer.from(text.slice(from, to), 'latin1').toString('utf8')
-  return { answer: { status, headers, body }, rest: text.slice(to) }
-}
-
-/** All answers of a closed connection. Throws when anything else is left over. */
-export function allAnswers(text: string): Answer[] {
-  const answers: Answer[] = []
-  for (let left = text; left !== ''; ) {
-    const taken = takeAnswer(left)
-    assert.ok(taken, `a whole answer: ${JSON.stringify(left.slice(0, 200))}`)
-    answers.push(taken.answer)
-    left = taken.rest
-  }
-  return answers
 }

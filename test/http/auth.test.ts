@@ -11,8 +11,7 @@ import { plus } from '../../src/core/time.ts'
 import { keyHash } from '../../src/keys.ts'
 import { silentLog } from '../../src/log.ts'
 import { AUDIT, type Service, startService, USER } from '../support/service.ts'
-import { exchange } from './raw.ts'
-import { DUE, succeed, USERS } from './steps.ts'
+import { succeed } from './steps.ts'
 
 const ME = '/partner/v1/me'
 const MALFORMED = 'Expected Authorization: Bearer <key>'
@@ -33,24 +32,17 @@ async function changedKey(
 
 test('a header that is not "Bearer", one space and one word is malformed', async (t) => {
   const { call, key } = await startService(t)
-  const headers = [
-    null,
+  const words = [
     '',
     'Bearer',
     'Bearer ',
     key,
     `bearer ${key}`,
-    `BEARER ${key}`,
     `Bearer  ${key}`,
     `Bearer\t${key}`,
-    `Bearer ${key} x`,
-    `Bearer ${key}, Bearer ${key}`,
-    `Bearer: ${key}`,
     `Bearer${key}`,
-    `Basic ${key}`,
-    `Token ${key}`,
-    `Bearer ${key}\u00a0x`,
   ]
+  const headers = [null, ...words, `Bearer ${key} x`, `Bearer ${key}, Bearer ${key}`, `Basic ${key}`]
   for (const value of headers) {
     const options = { key: null, ...(value !== null && { headers: { authorization: value } }) }
     const answer = await call('GET', ME, undefined, options)
@@ -83,25 +75,16 @@ test('one word that is not a usable key of ours is invalid', async (t) => {
   const service = await startService(t)
   const { key } = service
   const elsewhere = await (await startService(t)).issueKey('acme', 'test')
-  const swapped = `${key.slice(0, 20)}${key[21]}${key[20]}${key.slice(22)}`
   const typo = `${key.slice(0, 30)}${key[30] === 'A' ? 'B' : 'A'}${key.slice(31)}`
-  assert.notEqual(typo, key)
   const keys = {
     'a character mistyped': typo,
     'a checksum mistyped': `${key.slice(0, -1)}${key.endsWith('0') ? '1' : '0'}`,
-    'a character lost': key.slice(0, -1),
-    'a character too many': `${key}0`,
     'the other environment': key.replace('sse_test_', 'sse_live_'),
-    'no prefix': key.slice('sse_test_'.length),
-    'upper case': key.toUpperCase(),
     'of another installation': elsewhere,
     revoked: await changedKey(service, 'test', () => ({ revokedAt: service.now() })),
     expired: await changedKey(service, 'test', () => ({ expiresAt: service.now() })),
     'a word': 'x',
     'a long word': 'x'.repeat(4000),
-    quoted: `"${key}"`,
-    'a script': "'or'1'='1",
-    ...(swapped !== key && { 'two characters swapped': swapped }),
   }
   for (const [name, value] of Object.entries(keys)) {
     const answer = await service.call('GET', ME, undefined, { key: value })
@@ -184,30 +167,6 @@ test('me tells partner and environment from the key alone', async (t) => {
   }
 })
 
-test('a disabled partner is told so with any valid key, and comes back as it was', async (t) => {
-  const service = await startService(t)
-  const live = await service.issueKey('acme', 'live')
-  const revoked = await changedKey(service, 'test', () => ({ revokedAt: service.now() }))
-  const setStatus = (status: 'active' | 'disabled') =>
-    service.store.changePartner('acme', (seen) => ({ ...seen, status }), AUDIT)
-  await setStatus('disabled')
-  for (const [method, path] of [
-    ['GET', ME],
-    ['GET', DUE],
-    ['POST', USERS],
-    ['GET', '/nowhere'],
-  ] as const) {
-    for (const key of [service.key, live]) {
-      const answer = await service.call(method, path, undefined, { key })
-      assert.equal(answer.status, 403)
-      assert.deepEqual(answer.body, { detail: 'Partner is not active.' })
-    }
-  }
-  assert.equal((await service.call('GET', ME, undefined, { key: revoked })).status, 401)
-  await setStatus('active')
-  assert.equal((await service.call('GET', ME)).status, 200)
-})
-
 test('the use of a key is noted, coarsely', async (t) => {
   const service = await startService(t)
   const lastUsed = async () => (await service.store.listKeys('acme'))[0]?.lastUsedAt
@@ -258,27 +217,6 @@ test('without a limit nothing is throttled, and a wrong key is refused before it
     assert.equal((await limited.call('GET', ME, undefined, { key: 'wrong' })).status, 401)
   }
   assert.equal((await limited.call('GET', ME)).status, 200)
-})
-
-/** The parts of an answer that do not differ from call to call, its headers sorted. */
-async function told(url: string, head: string, body = '') {
-  const length = body === '' ? '' : `Content-Length: ${body.length}\r\n`
-  const text = `${head}\r\nHost: x\r\nConnection: close\r\n${length}\r\n${body}`
-  const { status, headers, body: answer } = await exchange(url, [text])
-  const fixed = [...headers].filter(([name]) => !['date', 'x-request-id'].includes(name))
-  return { status, headers: fixed.sort(), answer }
-}
-
-test('what is public needs no key, and what is odd is refused before the key is asked for', async (t) => {
-  const service = await startService(t)
-  const status = async (head: string): Promise<number> => (await told(service.url, head)).status
-  assert.equal(await status('GET /openapi.json HTTP/1.1'), 200)
-  assert.equal(await status('GET /docs HTTP/1.1'), 200)
-  assert.equal(await status('GET /partner/v1/me HTTP/1.1\r\nHost: y'), 400)
-  assert.equal(await status('GET /partner/v1/me HTTP/1.1\r\nExpect: a-miracle'), 417)
-  assert.equal(await status('HEAD /partner/v1/me HTTP/1.1'), 401)
-  assert.equal(await status(`GET /partner/v1/me HTTP/1.1\r\nAuthorization: Bearer ${service.key}`), 200)
-  assert.equal(await status(`GET /partner/v1/nothing HTTP/1.1\r\nAuthorization: Bearer ${service.key}`), 404)
 })
 
 // A key that is revoked while it floods the service: its later calls are refused.

@@ -4,7 +4,6 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Store } from '../../src/store/store.ts'
 import { type Entry, enterInto, utc } from '../billing/books.ts'
-import { shell } from '../levers/steps.ts'
 import { fill, type Service, type ServiceOptions, startService } from '../support/service.ts'
 import { confirmPath, sendFirst, succeed } from './steps.ts'
 
@@ -221,11 +220,4 @@ test('the present month at once, and others as zeros, final only when they are o
     const { final, trade_count, executions_created, volume_usd } = await monthOf(service, service.key, month)
     assert.deepEqual([final, trade_count, executions_created, volume_usd], [month < '2026-01', 0, 0, '0.00'])
   }
-})
-
-test('the API and the export say the same', async (t) => {
-  const { service, live, read } = await openJanuary(t, users(['a', 'b', 'c']))
-  const out = await shell(service, 'billing export --month 2026-01 --env live --format json'.split(' '))
-  assert.deepEqual(JSON.parse(out), [await monthOf(service, live, '2026-01')])
-  assert.equal((await read(`${USERS}?month=2026-01`)).users.length, 3)
 })

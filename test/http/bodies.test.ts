@@ -18,47 +18,41 @@ import {
   WEBHOOKS,
 } from './steps.ts'
 
-export type Refusal = readonly [type: string, msg: string]
+type Refusal = readonly [type: string, msg: string]
 /** Bad values of one field, each with its expected error. */
-export type BadValues = readonly (readonly [value: unknown, refusal: Refusal])[]
+type BadValues = readonly (readonly [value: unknown, refusal: Refusal])[]
 
 /** Stands for leaving the field out. */
-export const ABSENT = Symbol('absent')
+const ABSENT = Symbol('absent')
 
-export const missing: Refusal = ['missing', 'Field required']
-export const notString: Refusal = ['string_type', 'Input should be a valid string']
-export const tooShort: Refusal = ['string_too_short', 'String should have at least 1 character']
-export const tooLong = (max: number): Refusal => [
-  'string_too_long',
-  `String should have at most ${max} characters`,
-]
+const missing: Refusal = ['missing', 'Field required']
+const notString: Refusal = ['string_type', 'Input should be a valid string']
+const tooShort: Refusal = ['string_too_short', 'String should have at least 1 character']
+const tooLong = (max: number): Refusal => ['string_too_long', `String should have at most ${max} characters`]
 const notBool: Refusal = ['bool_type', 'Input should be a valid boolean']
 const notOneOf = (spoken: string): Refusal => ['literal_error', `Input should be ${spoken}`]
 const notDecimal: Refusal = ['decimal_parsing', 'Input should be a valid decimal']
-export const places: Refusal = [
-  'decimal_max_places',
-  'Decimal input should have no more than 2 decimal places',
-]
-export const above = (bound: string): Refusal => ['greater_than', `Input should be greater than ${bound}`]
-export const atLeast = (bound: string): Refusal => [
+const places: Refusal = ['decimal_max_places', 'Decimal input should have no more than 2 decimal places']
+const above = (bound: string): Refusal => ['greater_than', `Input should be greater than ${bound}`]
+const atLeast = (bound: string): Refusal => [
   'greater_than_equal',
   `Input should be greater than or equal to ${bound}`,
 ]
-export const atMost = (bound: string): Refusal => [
+const atMost = (bound: string): Refusal => [
   'less_than_equal',
   `Input should be less than or equal to ${bound}`,
 ]
-export const notDatetime: Refusal = ['datetime_type', 'Input should be a valid datetime']
+const notDatetime: Refusal = ['datetime_type', 'Input should be a valid datetime']
 const noOffset: Refusal = ['timezone_aware', 'Input should have timezone info']
 const badDate = (reason: string): Refusal => [
   'datetime_from_date_parsing',
   `Input should be a valid datetime or date, ${reason}`,
 ]
-export const notUrl: Refusal = ['url_parsing', 'Input should be a valid URL']
+const notUrl: Refusal = ['url_parsing', 'Input should be a valid URL']
 const notHttps: Refusal = ['url_scheme', "URL scheme should be 'https'"]
 const urlTooLong: Refusal = ['url_too_long', 'URL should have at most 2083 characters']
-export const valueError = (text: string): Refusal => ['value_error', `Value error, ${text}`]
-export const controls = valueError('must not contain control characters')
+const valueError = (text: string): Refusal => ['value_error', `Value error, ${text}`]
+const controls = valueError('must not contain control characters')
 
 const each = (values: readonly unknown[], refusal: Refusal): BadValues =>
   values.map((value) => [value, refusal] as const)
@@ -66,7 +60,7 @@ const each = (values: readonly unknown[], refusal: Refusal): BadValues =>
 /** Every JSON type but text; null among them only where the field does not accept it. */
 const NOT_TEXT = [0, 1, 1.5, true, false, [], ['x'], {}, { $ne: 1 }]
 
-export const badText = (max: number): BadValues => [
+const badText = (max: number): BadValues => [
   ...each(NOT_TEXT, notString),
   ['x'.repeat(max + 1), tooLong(max)],
   ...each(['a\u0000b', 'a\nb', '\u001f', 'a\u007f', '\u0085', 'tab\t'], controls),
@@ -75,13 +69,13 @@ export const badText = (max: number): BadValues => [
 ]
 
 /** Bad ids for the fields whose value a path has to carry. */
-export const badPathId: BadValues = each(['.', '..'], valueError('must not be "." or ".."'))
+const badPathId: BadValues = each(['.', '..'], valueError('must not be "." or ".."'))
 
-export const badId: BadValues = [...badText(255), ['', tooShort], [null, notString], [ABSENT, missing]]
+const badId: BadValues = [...badText(255), ['', tooShort], [null, notString], [ABSENT, missing]]
 
-export const badBool: BadValues = each(['yes', 'true', 'false', '', 1, 0, null, [], {}], notBool)
+const badBool: BadValues = each(['yes', 'true', 'false', '', 1, 0, null, [], {}], notBool)
 
-export const badChoice = (spoken: string, similar: readonly string[]): BadValues =>
+const badChoice = (spoken: string, similar: readonly string[]): BadValues =>
   each([...similar, '', 0, true, null, [], {}, 'toString', '__proto__'], notOneOf(spoken))
 
 const NOT_DECIMALS = [
@@ -91,35 +85,25 @@ const NOT_DECIMALS = [
 ].flat()
 
 /** Numbers are refused too: a JSON number has been through a float somewhere. */
-export const badDecimal: BadValues = [...each(NOT_DECIMALS, notDecimal), ...each(NOT_TEXT, notString)]
+const badDecimal: BadValues = [...each(NOT_DECIMALS, notDecimal), ...each(NOT_TEXT, notString)]
 
-export const badDatetime: BadValues = [
+const badDatetime: BadValues = [
   ...each([...NOT_TEXT, 1767225600], notDatetime),
   ['', badDate('input is too short')],
-  ['2026', badDate('input is too short')],
-  ['1767225600', badDate('invalid date separator or digits')],
   ['tomorrow, at noon', badDate('invalid date separator or digits')],
   ['2026-00-01', badDate('month value is outside expected range of 1-12')],
-  ['2026-13-01T00:00:00Z', badDate('month value is outside expected range of 1-12')],
   ['2026-02-29', badDate('day value is outside expected range')],
-  ['2026-02-29T00:00:00Z', badDate('day value is outside expected range')],
-  ['1900-02-29', badDate('day value is outside expected range')],
-  ['2026-04-31', badDate('day value is outside expected range')],
-  ['2026-01-00', badDate('day value is outside expected range')],
   ['2026-01-01T24:00:00Z', badDate('hour value is outside expected range of 0-23')],
   ['2026-01-01T00:60:00Z', badDate('minute value is outside expected range of 0-59')],
   ['2026-01-01T00:00:60Z', badDate('second value is outside expected range of 0-59')],
   ['2026-01-01T00:00:00+24:00', badDate('invalid timezone')],
   ['2026-01-01T00:00:00+05', badDate('invalid timezone')],
-  ['2026-01-01T00:00:00 Z', badDate('invalid timezone')],
-  ['2026-01-01T00:00:00Zulu', badDate('invalid timezone')],
   ['2026-01-01T', badDate('invalid time separator or digits')],
-  ['2026-01-01T0:0:0Z', badDate('invalid time separator or digits')],
   ['2026-01-01T00:00:00', noOffset],
   ['2026-01-01 00:00:00.123', noOffset],
 ]
 
-export const badUrl: BadValues = [
+const badUrl: BadValues = [
   ...[null, 0, true, [], {}].map((value) => [value, notString] as const),
   ...[
     ...['', 'x', '/hook', 'https://', 'https://a b/', 'https://127.0.0.1:99999/'],
@@ -128,22 +112,15 @@ export const badUrl: BadValues = [
     ...['https://127.0.0.1/a\\b', 'https://127.0.0.1/?a=\\', 'https://8.8.8.8\\@127.0.0.1/'],
     ...['https://127.0.0.1:0/', 'https://127.0.0.1:00', 'https://[::1]:0/'],
   ].map((value) => [value, notUrl] as const),
-  ...[
-    'http://127.0.0.1/',
-    'http:127.0.0.1',
-    'http:\\\\127.0.0.1',
-    'ftp://127.0.0.1/',
-    'javascript:alert(1)',
-    'file:///etc/passwd',
-  ].map((value) => [value, notHttps] as const),
+  ...[...['http://127.0.0.1/', 'http:\\\\127.0.0.1', 'ftp://127.0.0.1/', 'javascript:alert(1)']].map(
+    (value) => [value, notHttps] as const,
+  ),
   [`https://127.0.0.1/${'x'.repeat(2083)}`, urlTooLong],
   ['https://user@127.0.0.1/', valueError('URL must not carry a user name or password')],
   ['https://:secret@127.0.0.1/', valueError('URL must not carry a user name or password')],
   ['https://127.0.0.1/#part', valueError('URL must not carry a fragment')],
   ['https://127.0.0.1/#', valueError('URL must not carry a fragment')],
 ]
-
-// Forms of a body or a query: bytes, text, JSON, an object; then every field against every kind of bad value.
 
 const WRITES = [
   ['POST', USERS],
@@ -157,15 +134,10 @@ const WRITES = [
 const BROKEN: readonly (readonly [text: string, offset: number])[] = [
   ['nope', 0],
   ['{"a":}', 5],
-  ['{"a" 1}', 5],
-  ['{"a":1,}', 7],
   ['{"a":1} x', 8],
   ['{}{}', 2],
-  ["{'a':1}", 1],
   ['{a:1}', 1],
   ['{"a":NaN}', 5],
-  ['{"a":-Infinity}', 5],
-  ['{"a":undefined}', 5],
   ['{"a":1', 6],
   ['{', 1],
   ['/* note */{}', 0],
@@ -176,14 +148,9 @@ const BROKEN_SOMEWHERE = [
   '{"a":"x',
   '{"a":"\n"}',
   '{"a":"\\x"}',
-  '{"a":"\\u12"}',
   '{"a":01}',
   '{"a":.5}',
-  '{"a":1.}',
-  '{"a":+1}',
-  '{"a":0x10}',
   '\u0000',
-  '{}\u0000',
   '\u00a0{}',
   '['.repeat(60_000),
   '{"a":'.repeat(12_000),
@@ -523,13 +490,6 @@ const BODIES: readonly Body[] = [
     fields: NO_FILL_FIELDS,
   },
   {
-    name: 'confirm cancelled',
-    method: 'POST',
-    path: NOWHERE,
-    valid: { partner_order_id: 'o1', status: 'cancelled' },
-    fields: NO_FILL_FIELDS,
-  },
-  {
     name: 'POST /webhooks',
     method: 'POST',
     path: WEBHOOKS,
@@ -618,23 +578,12 @@ const CURSOR_WRONG = {
 const REFUSED_QUERIES: [path: string, detail: object[]][] = [
   [MONTHLY, [{ type: 'missing', loc: ['query', 'month'], msg: 'Field required' }]],
   [MONTHLY_USERS, [{ type: 'missing', loc: ['query', 'month'], msg: 'Field required' }]],
-  ...[
-    '',
-    '2026',
-    '2026-1',
-    '2026-00',
-    '2026-13',
-    '2026-01-01',
-    '202601',
-    ' 2026-01',
-    '2026-01%0A',
-    '0000-12',
-    '10000-01',
-    'x',
-  ].flatMap((month): [string, object[]][] => [
-    [`${MONTHLY}?month=${month}`, [MONTH_WRONG]],
-    [`${MONTHLY_USERS}?month=${month}`, [MONTH_WRONG]],
-  ]),
+  ...['', '2026-1', '2026-00', '2026-13', '2026-01-01', ' 2026-01', '0000-12', '10000-01'].flatMap(
+    (month): [string, object[]][] => [
+      [`${MONTHLY}?month=${month}`, [MONTH_WRONG]],
+      [`${MONTHLY_USERS}?month=${month}`, [MONTH_WRONG]],
+    ],
+  ),
   ...['', 'x', '1.5', '1e2', '0x1', ' 1', 'NaN'].map((limit): [string, object[]] => [
     `${MONTHLY_USERS}?month=2026-01&limit=${limit}`,
     [NOT_AN_INTEGER],

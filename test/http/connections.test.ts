@@ -2,8 +2,6 @@
 
 import assert from 'node:assert/strict'
 import { X509Certificate } from 'node:crypto'
-import { createServer, type Server } from 'node:http'
-import { createServer as createTlsServer } from 'node:https'
 import { connect } from 'node:net'
 import { networkInterfaces } from 'node:os'
 import { type TestContext, test } from 'node:test'
@@ -12,7 +10,6 @@ import { connectionLimitsOf } from '../../src/cli/service/serve.ts'
 import { listenOn } from '../../src/http/listen.ts'
 import { networkOf } from '../../src/http/request.ts'
 import { makeServer } from '../../src/http/tls.ts'
-import { machine } from '../../src/machine.ts'
 import { makeCertificate } from '../support/certificate.ts'
 import { fill, recordingLog, startService, USER } from '../support/service.ts'
 import {
@@ -22,6 +19,7 @@ import {
   exchange,
   head,
   LAST_CHUNK,
+  LOCAL,
   type RawAnswer,
   statuses,
 } from './raw.ts'
@@ -95,13 +93,6 @@ test('a body over the limit is refused without being read, however it is announc
   assert.equal((await call('GET', ME)).status, 200)
 })
 
-test('a stranger is refused before a byte of the body is read', async (t) => {
-  const { url, key } = await startService(t)
-  const wrong = `${key.slice(0, -1)}${key.endsWith('0') ? '1' : '0'}`
-  const answer = await exchange(url, [head('POST', USERS, wrong, ['Content-Length: 70000'])])
-  assert.equal(answer.status, 401)
-})
-
 /** Writes the text and disconnects at once. */
 const leaveAfter = (url: string, text: string): Promise<void> =>
   new Promise((resolve) => {
@@ -167,8 +158,7 @@ test('beyond the limit connections are turned away, and room is made by one that
   const reasons: string[] = []
   const onTurnedAway = (reason: string): void => void reasons.push(reason)
   const limits = { connectionsMax: 5, connectionsPerAddressMax: 2 }
-  const options = { host: '127.0.0.1', port: 0, tls: null, uuid: () => 'u', onTurnedAway, ...limits }
-  const listener = await listenOn(answering, options)
+  const listener = await listenOn(answering, { ...LOCAL, onTurnedAway, ...limits })
   t.after(() => Promise.all([listener.close(), listener.end()]))
   // All from this machine, which may have a proxy: only the limit on all of them counts.
   const held = await Promise.all([1, 2, 3].map(() => converse(listener.url)))
@@ -189,14 +179,7 @@ test('one address has its share', async (t) => {
   const limits = { connectionsMax: 20, connectionsPerAddressMax: 3 }
   // A machine without a network has no other address; only the exemption of its own can be tested there.
   const host = outside?.address ?? '127.0.0.1'
-  const listener = await listenOn(answering, {
-    host,
-    port: 0,
-    tls: null,
-    uuid: () => 'u',
-    onTurnedAway,
-    ...limits,
-  })
+  const listener = await listenOn(answering, { ...LOCAL, host, onTurnedAway, ...limits })
   t.after(() => Promise.all([listener.close(), listener.end()]))
   const answered = await countAnswered(t, listener.url, 6)
   assert.deepEqual([answered, reasons], outside ? [3, [`${host} has 3 connections`]] : [6, []])
@@ -214,14 +197,17 @@ test('by default the limits follow from that of open files', () => {
   const { connectionsMax, connectionsPerAddressMax } = connectionLimitsOf({})
   assert.ok(connectionsMax >= 16 && connectionsMax <= 10_000, `${connectionsMax}`)
   assert.equal(connectionsPerAddressMax, Math.floor(connectionsMax / 4))
-  assert.deepEqual(connectionLimitsOf({ maxConnections: 2 }), {
-    connectionsMax: 2,
-    connectionsPerAddressMax: 1,
-  })
-  assert.deepEqual(connectionLimitsOf({ maxConnections: 50, maxConnectionsPerAddress: 50 }), {
-    connectionsMax: 50,
-    connectionsPerAddressMax: 50,
-  })
+  const of = (maxConnections: number, maxConnectionsPerAddress?: number) =>
+    Object.values(
+      connectionLimitsOf({ maxConnections, ...(maxConnectionsPerAddress && { maxConnectionsPerAddress }) }),
+    )
+  assert.deepEqual(
+    [of(2), of(50, 50)],
+    [
+      [2, 1],
+      [50, 50],
+    ],
+  )
 })
 
 // Requests that never become a call: refused in the form of every other error, without taking another call's answer.
@@ -404,21 +390,6 @@ test('a compressed body is refused, and told why', async (t) => {
 
 // The use of listhen, and its limits: it makes the server, and leaves ports, signals and closing to us.
 
-const EVENTS = ['connection', 'secureConnection', 'request', 'close', 'error', 'listening', 'clientError']
-const listenersOf = (server: Server): Record<string, number> =>
-  Object.fromEntries(EVENTS.map((event) => [event, server.listenerCount(event)]))
-
-test('its server is a server of Node, closed, with nobody else listening to its events', async () => {
-  const handle = (): void => {}
-  const certificate = makeCertificate()
-  const plain = await makeServer(handle, null)
-  const tls = await makeServer(handle, certificate)
-  assert.deepEqual(listenersOf(plain.server), listenersOf(createServer(handle)))
-  assert.deepEqual(listenersOf(tls.server), listenersOf(createTlsServer(certificate, handle)))
-  assert.deepEqual([plain.server.listening, tls.server.listening], [false, false])
-  assert.deepEqual([plain.cert, tls.cert], [null, certificate.cert])
-})
-
 test('it takes no signal, no setting of a hosting platform, and no other port', async (t) => {
   const signals = ['exit', 'SIGINT', 'SIGTERM', 'SIGHUP']
   const before = signals.map((name) => process.listenerCount(name))
@@ -428,7 +399,7 @@ test('it takes no signal, no setting of a hosting platform, and no other port', 
     delete process.env.HOST
     delete process.env.PORT
   })
-  const listener = await listenOn(answering, { host: '127.0.0.1', port: 0, tls: null, uuid: machine.uuid })
+  const listener = await listenOn(answering, LOCAL)
   t.after(() => listener.close())
   assert.deepEqual(
     signals.map((name) => process.listenerCount(name)),
@@ -437,17 +408,14 @@ test('it takes no signal, no setting of a hosting platform, and no other port', 
   assert.match(listener.url, /^http:\/\/127\.0\.0\.1:\d+$/)
   assert.equal(await (await fetch(listener.url)).text(), 'there')
   const { port } = new URL(listener.url)
-  await assert.rejects(
-    listenOn(answering, { host: '127.0.0.1', port: Number(port), tls: null, uuid: machine.uuid }),
-    (error) => {
-      assert.match(String(error), new RegExp(`Cannot listen on port ${port} of "127.0.0.1": it is taken`))
-      return true
-    },
-  )
+  await assert.rejects(listenOn(answering, { ...LOCAL, port: Number(port) }), (error) => {
+    assert.match(String(error), new RegExp(`Cannot listen on port ${port} of "127.0.0.1": it is taken`))
+    return true
+  })
 })
 
 test('its end closes the port: nothing but the listener would keep a process alive', async () => {
-  const listener = await listenOn(answering, { host: '127.0.0.1', port: 0, tls: null, uuid: machine.uuid })
+  const listener = await listenOn(answering, LOCAL)
   assert.equal(await (await fetch(listener.url)).text(), 'there')
   listener.end()
   await assert.rejects(fetch(listener.url), /fetch failed/)
@@ -458,12 +426,7 @@ test('its end closes the port: nothing but the listener would keep a process ali
 
 test('a port that web clients refuse to call is bound all the same', async (t) => {
   // listhen would listen on 3000 instead.
-  const listener = await listenOn(answering, {
-    host: '127.0.0.1',
-    port: 10_080,
-    tls: null,
-    uuid: machine.uuid,
-  })
+  const listener = await listenOn(answering, { ...LOCAL, port: 10_080 })
   t.after(() => listener.close())
   assert.equal(listener.url, 'http://127.0.0.1:10080')
   await new Promise<void>((resolve, reject) => {
@@ -492,4 +455,44 @@ test('a certificate made for a first try names the host and lasts a week', async
   assert.equal(subjectAltName, 'DNS:localhost, IP Address:127.0.0.1, IP Address:192.0.2.7')
   assert.equal(Math.round((validToDate.valueOf() - validFromDate.valueOf()) / 86_400_000), 7)
   assert.equal(ca, false)
+})
+
+// Errors on a connection that nobody catches would end the process.
+
+/** An error nobody catches ends a process: here it is caught, and fails the test. */
+function watchProcess(t: TestContext): unknown[] {
+  const escaped: unknown[] = []
+  const keep = (error: unknown): void => void escaped.push(error)
+  process.on('uncaughtException', keep).on('unhandledRejection', keep)
+  t.after(() => process.off('uncaughtException', keep).off('unhandledRejection', keep))
+  return escaped
+}
+
+test('a client that asks for a tunnel behind a call and is gone before the answer harms nobody', async (t) => {
+  const escaped = watchProcess(t)
+  const { url, key, call } = await startService(t)
+  const one = head('POST', USERS, key, [`Content-Length: ${BODY.length}`]) + BODY
+  const text = one.repeat(20) + head('CONNECT', 'example.org:443', key)
+  for (let round = 0; round < 20; round++)
+    await Promise.all([1, 2, 3, 4].map(() => leaveAfter(url, `${text}x`)))
+  await new Promise((resolve) => setTimeout(resolve, 100))
+  assert.deepEqual(escaped, [])
+  assert.equal((await call('GET', ME)).status, 200)
+})
+
+test('an answer that fails outside the routes ends its own connection only', async (t) => {
+  const escaped = watchProcess(t)
+  let calls = 0
+  const broken = {
+    fetch: () => {
+      calls += 1
+      if (calls === 1) throw new Error('before it began')
+      return Promise.reject(new Error('on its way'))
+    },
+  }
+  const listener = await listenOn(broken, LOCAL)
+  t.after(() => listener.close())
+  for (const _ of [1, 2]) await assert.rejects(fetch(listener.url))
+  assert.equal(calls, 2)
+  assert.deepEqual(escaped, [])
 })

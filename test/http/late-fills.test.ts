@@ -3,15 +3,10 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { formatUsd } from '../../src/core/money.ts'
 import { quoted } from '../../src/core/text.ts'
-import { DAY_MS, formatInstant } from '../../src/core/time.ts'
 import { command, shell } from '../levers/steps.ts'
 import { errorOf, fill, type Service, startService } from '../support/service.ts'
-import { assertSound, confirmPath, type Json, plan, sendFirst, succeed, TRADES, windowsOf } from './steps.ts'
-
-const lateFills = async (service: Service): Promise<Json[]> =>
-  JSON.parse(await shell(service, ['--json', 'execution', 'late-fills']))
+import { assertSound, confirmPath, type Json, plan, sendFirst, succeed } from './steps.ts'
 
 /** The number of reports that wait for a decision, according to status and check. */
 async function waiting(service: Service): Promise<[status: number, check: number]> {
@@ -25,48 +20,11 @@ async function waiting(service: Service): Promise<[status: number, check: number
   return [status.late_fills_undecided, Number(/^\d+/.exec(found?.message ?? '0')?.[0])]
 }
 
-const month = (service: Service) => succeed(service, 'GET', '/partner/v1/billing/monthly?month=2026-01')
-
 /** A live service with an open execution. */
 async function withOne(t: Parameters<typeof startService>[0]): Promise<{ service: Service; id: string }> {
   const service = await startService(t, { environment: 'live' })
   return { service, id: (await sendFirst(service, ['p'])).get('p') ?? '' }
 }
-
-test('a fill above its reservation: refused as ever, kept once, and recorded to the cent once accepted', async (t) => {
-  const { service, id } = await withOne(t)
-  const said = fill('o1', '14.00')
-  for (let time = 0; time < 3; time++) {
-    const { status, body } = await service.call('POST', confirmPath(id), said)
-    const detail = 'usd_amount exceeds the reserved amount: reserved 10.00, received 14.00.'
-    assert.deepEqual([status, body], [400, { detail }])
-  }
-  assert.deepEqual(
-    (await lateFills(service)).map((row) => [
-      row.execution_id,
-      row.partner_order_id,
-      row.reason,
-      row.decided_at,
-    ]),
-    [[id, 'o1', 'amount_over_reservation', null]],
-  )
-  assert.deepEqual(await waiting(service), [1, 1])
-  await assertSound(service)
-
-  await shell(service, ['execution', 'accept-late', id])
-  const [window] = await windowsOf(service, 'p')
-  assert.deepEqual(
-    [window?.spent, window?.excess].map((amount = 0n as never) => formatUsd(amount)),
-    ['10.00', '4.00'],
-  )
-  const { volume_usd, trade_count } = await month(service)
-  assert.deepEqual([volume_usd, trade_count], ['14.00', 1])
-  await shell(service, ['billing', 'reconcile', '--month', '2026-01'])
-  assert.deepEqual(await waiting(service), [0, 0])
-  assert.equal((await succeed(service, 'POST', confirmPath(id), said)).replayed, true)
-  assert.equal((await command(service, ['execution', 'accept-late', id])).code, 5)
-  await assertSound(service)
-})
 
 test('several kept reports are decided on by number or all, with a reason that is on record', async (t) => {
   const { service, id } = await withOne(t)
@@ -121,52 +79,6 @@ test('several kept reports are decided on by number or all, with a reason that i
       ['execution.accept-late', { report_id: 3 }],
     ],
   )
-  await assertSound(service)
-})
-
-/** The rows of an execution in a month, from the API and the export: they must agree. */
-async function rowsOf(service: Service, id: string): Promise<Json[]> {
-  const { trades } = await succeed(service, 'GET', `${TRADES}?month=2026-01`)
-  const exported: Json[] = JSON.parse(
-    await shell(service, 'billing export --month 2026-01 --report trades --format json'.split(' ')),
-  )
-  const own = (row: Json) => row.execution_id === id
-  const told: Json[] = trades.filter(own)
-  const withoutTenant = ({ partner_slug: _, environment: __, ...row }: Json) => row
-  assert.deepEqual(exported.filter(own).map(withoutTenant), told.map(withoutTenant))
-  return told
-}
-
-test('a further purchase brings its fee, its price and the time of its report, wherever they are shown', async (t) => {
-  const { service, id } = await withOne(t)
-  const show = async () => JSON.parse(await shell(service, ['--json', 'execution', 'show', id]))
-  await succeed(service, 'POST', confirmPath(id), {
-    ...fill('o1', '5.00', 'partial'),
-    partner_fee_usd: '0.05',
-  })
-  // A fill without its time is dated by its recording.
-  const recorded = formatInstant(service.now())
-  assert.deepEqual(
-    [(await rowsOf(service, id))[0]?.executed_at, (await show()).trade.executed_at],
-    [recorded, recorded],
-  )
-  service.advance(DAY_MS)
-  const received = formatInstant(service.now())
-  await service.call('POST', confirmPath(id), { ...fill('o2', '3.00', 'partial'), partner_fee_usd: '0.07' })
-  service.advance(DAY_MS)
-  await shell(service, ['execution', 'accept-late', id])
-  const { volume_usd, partner_fees_usd } = await month(service)
-  assert.deepEqual([volume_usd, partner_fees_usd], ['8.00', '0.12'])
-  const [, row] = await rowsOf(service, id)
-  assert.deepEqual(
-    [row?.status, row?.partner_order_id, row?.usd_amount, row?.partner_fee_usd, row?.executed_at],
-    ['adjustment', 'o2', '3.00', '0.07', received],
-  )
-  const { adjustments, adjusted_partner_fee_usd } = await show()
-  const [{ partner_fee_usd, executed_at, execution_price }] = adjustments
-  assert.deepEqual([partner_fee_usd, executed_at, adjusted_partner_fee_usd], ['0.07', received, '0.12'])
-  assert.deepEqual([execution_price, row?.execution_price].map(Number), [60_000, 60_000])
-  await shell(service, ['billing', 'reconcile', '--month', '2026-01'])
   await assertSound(service)
 })
 

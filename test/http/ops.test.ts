@@ -3,13 +3,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { MINUTE_MS } from '../../src/core/time.ts'
-import { monitor } from '../../src/store/assemble.ts'
-import { createDriver } from '../../src/store/sqlite/driver.ts'
-import { connect, openFile } from '../../src/store/sqlite/file/connection.ts'
-import { ownMonitoring } from '../../src/store/sqlite/monitoring.ts'
 import { shell } from '../levers/steps.ts'
 import { isOnServer } from '../support/database.ts'
-import { fill, T0 } from '../support/service.ts'
+import { fill } from '../support/service.ts'
 import { startMonitored } from './monitored.ts'
 import { confirmPath, sendFirst, succeed, WEBHOOKS } from './steps.ts'
 
@@ -106,45 +102,4 @@ test('metrics: a database that cannot be read leaves out what it alone knows', a
   assert.equal(value('tranche_database_up'), 0)
   assert.ok(!has('tranche_wal_bytes'))
   assert.ok(value('process_cpu_seconds_total') > 0)
-})
-
-test('no question of monitoring reads a whole table of plans, executions or trades', async (t) => {
-  const service = await startMonitored(t)
-  await sendFirst(service, ['p1'])
-  const db = openFile(service.file)
-  t.after(() => db.close())
-  // The statements as the store prepares them, each on first use.
-  const prepared: string[] = []
-  const prepare = db.prepare.bind(db)
-  db.prepare = ((text: string) => {
-    prepared.push(text)
-    return prepare(text)
-  }) as typeof db.prepare
-  const connection = connect(db, () => T0)
-  const driver = createDriver(connection)
-  const store = monitor(driver, ownMonitoring(connection, driver))
-  await store.readMarks()
-  await store.readBacklog(T0)
-  await store.countExecutionsAfter(null)
-  await store.listPassesAfter(0)
-  await store.countWebhooks()
-  await store.readVitals(T0, await store.takeStock(T0))
-  db.prepare = prepare
-  const texts = new Set(prepared.filter((text) => text.startsWith('select ')))
-  assert.ok(texts.size > 15)
-  for (const text of texts) {
-    const names = Object.fromEntries([...text.matchAll(/:(\w+)/g)].map(([, name]) => [name, 1]))
-    const steps = db
-      .prepare<object, { detail: string }>(`explain query plan ${text}`)
-      .all(text.includes('?') ? [1] : names)
-    // An index that holds only rows waiting for an operator may be read from end to end.
-    const scans = steps.filter(
-      ({ detail }) =>
-        /SCAN (plans|executions|trades|schedules|windows|outcomes|[depow])\b/.test(detail) &&
-        !detail.endsWith('USING INDEX executions_unkept'),
-    )
-    // The newest row of an ordered table is found at its end.
-    if (!text.startsWith('select max(')) assert.deepEqual(scans, [], text)
-    if (text.includes('awake')) assert.match(steps[0]?.detail ?? '', /^SEARCH s USING INTEGER PRIMARY KEY/)
-  }
 })

@@ -3,6 +3,9 @@
 import { connect, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 
+/** Where a listener of a test listens. */
+export const LOCAL = { host: '127.0.0.1', port: 0, tls: null, uuid: () => 'u' }
+
 export type RawAnswer = { status: number; headers: Map<string, string>; body: string }
 
 /**

@@ -13,8 +13,6 @@ import { exchange, head } from './raw.ts'
 import {
   assertSound,
   confirmPath,
-  DUE,
-  EXECUTIONS,
   link,
   PLANS,
   PRICE,
@@ -23,10 +21,8 @@ import {
   poll,
   sendFirst,
   succeed,
-  TRADES,
   USERS,
   userPath,
-  WEBHOOKS,
 } from './steps.ts'
 
 const ME = '/partner/v1/me'
@@ -82,20 +78,6 @@ test('a sane request id is echoed, any other one replaced', async (t) => {
   assert.equal(refused.headers.get('x-request-id'), 'mine')
 })
 
-const ALLOW: Record<string, readonly string[]> = {
-  [ME]: ['GET'],
-  [USERS]: ['POST', 'GET'],
-  [userPath('u')]: ['GET', 'PATCH'],
-  [PLANS]: ['POST', 'GET'],
-  [planPath('p')]: ['GET'],
-  [EXECUTIONS]: ['GET'],
-  [TRADES]: ['GET'],
-  [DUE]: ['GET'],
-  [confirmPath('exec_0')]: ['POST'],
-  [WEBHOOKS]: ['POST', 'GET', 'DELETE'],
-  [`${WEBHOOKS}/deliveries`]: ['GET'],
-  [`${WEBHOOKS}/test`]: ['POST'],
-}
 const METHODS = ['GET', 'HEAD', 'OPTIONS', 'POST', 'PUT', 'PATCH', 'DELETE']
 
 test('a wrong method is told the right ones, and no method leases but GET', async (t) => {
@@ -103,7 +85,8 @@ test('a wrong method is told the right ones, and no method leases but GET', asyn
   await link(service, 'p')
   await plan(service, 'p', 'p')
   await service.tick(PRICE)
-  for (const [path, allowed] of Object.entries(ALLOW)) {
+  for (const [template, routes] of Map.groupBy(ROUTES, ({ path }) => path)) {
+    const [path, allowed] = [template.replaceAll(/:\w+/g, 'u'), routes.map(({ method }) => method as string)]
     for (const method of METHODS.filter((name) => !allowed.includes(name))) {
       const { status, headers, body } = await service.call(method, path)
       assert.equal(status, 405, `${method} ${path}`)
@@ -119,29 +102,14 @@ test('a path that is not a route is not found, by any method', async (t) => {
   const paths = [
     ...[
       '/',
-      '/partner',
       '/partner/v1',
-      '/partner/v2/me',
       '/Partner/v1/me',
-      '/partner/v1/ME',
       '/partner/v1/me/x',
-    ],
-    ...[
-      '/partner/v1/executions/',
       '/partner/v1/plans/',
-      '/partner/v1/plans/a/b',
-      '/partner/v1/executions/due/x',
       '/partner/v1/executions/x',
-      '/partner/v1/users/a/b',
     ],
-    ...['/partner/v1/executions/x/confirm/y', '/partner/v1/webhooks/x', '/favicon.ico', '/%', '/%zz', '/%ff'],
-    ...[
-      '/partner/v1/users/%',
-      '/partner/v1/users/%zz',
-      '/partner/v1/users/%ff',
-      '/partner/v1/users/%ed%a0%80',
-    ],
-    ...['/partner/v1/executions/%c0%af/confirm', '/partner/v1//me', '//partner/v1/me'],
+    ...['/partner/v1/executions/x/confirm/y', '/favicon.ico', '/%', '/%ff', '//partner/v1/me'],
+    ...['zz', 'ff', 'ed%a0%80', 'c0%af'].map((code) => `/partner/v1/users/%${code}`),
   ]
   for (const path of paths) {
     for (const method of ['GET', 'POST', 'PATCH', 'HEAD', 'OPTIONS']) {
@@ -158,11 +126,7 @@ test('the bare address leads a browser to the page of the API, and nobody else',
   const { url, key } = await startService(t)
   const ask = (accept: string | null, method = 'GET', path = '/') =>
     fetch(url + path, { method, redirect: 'manual', headers: accept === null ? {} : { accept } })
-  for (const accept of [
-    'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8',
-    'application/json, Text/HTML;level=1',
-    'text/html;q=0.1',
-  ]) {
+  for (const accept of ['text/html,*/*;q=0.8', 'application/json, Text/HTML;level=1', 'text/html;q=0.1']) {
     for (const path of ['/', '/?x=1']) {
       const { status, headers } = await ask(accept, 'GET', path)
       // Relative, so that it holds behind a proxy with a path of its own.
@@ -178,7 +142,6 @@ test('the bare address leads a browser to the page of the API, and nobody else',
   for (const accept of [
     null,
     '*/*',
-    'application/json',
     'text/*',
     'text/html;q=0, */*',
     'text/html;q=0.000',
@@ -204,12 +167,6 @@ test('the bare address leads a browser to the page of the API, and nobody else',
   // With a key, it is treated like any unknown path.
   const known = await fetch(url, { headers: { authorization: `Bearer ${key}` } })
   assert.equal(known.status, 404)
-})
-
-test('a query string is not part of a route', async (t) => {
-  const service = await startService(t)
-  await succeed(service, 'GET', `${ME}?month=2026-01&x`)
-  await succeed(service, 'GET', `${DUE}?limit=0&status=sent`)
 })
 
 test('an unexpected failure is a 500 that says nothing, and a log line that says all', async (t) => {
@@ -245,18 +202,6 @@ test('an unexpected failure is a 500 that says nothing, and a log line that says
   await assertSound(service)
 })
 
-test('a failure while the caller is looked up is a 500 too', async (t) => {
-  const wrap: Parameters<typeof startService>[1] = {
-    wrap: (store) => ({ ...store, findKey: () => Promise.reject(new Error('no disk')) }),
-  }
-  const { call } = await startService(t, wrap)
-  for (const path of [ME, '/nowhere', '/%zz']) {
-    const { status, body } = await call('GET', path)
-    assert.equal(status, 500)
-    assert.deepEqual(body, { detail: 'Internal Server Error' })
-  }
-})
-
 // A request that is wrong in several ways gets the first error in a fixed order: 401, 403 partner, 404/405 route, 413,
 // 422, 404 resource, replay, 409, 403/400 rule.
 
@@ -268,6 +213,11 @@ type Case = readonly [told: string, status: number, method: string, path: string
 test('who is asking comes before what is asked', async (t) => {
   const service = await startService(t, { rateLimit: 1000 })
   const live = await service.issueKey('gone', 'live')
+  const revoked = await service.issueKey('gone', 'test')
+  const [keyId = ''] = (await service.store.listKeys('gone')).flatMap((key) =>
+    key.lastFour === revoked.slice(-4) ? key.keyId : [],
+  )
+  await service.store.changeKey(keyId, (key, at) => ({ key: revoke(key, at), successor: null }), AUDIT)
   await service.store.changePartner('gone', (seen) => ({ ...seen, status: 'disabled' }), AUDIT)
   const requests = [
     ['GET', ME],
@@ -283,6 +233,7 @@ test('who is asking comes before what is asked', async (t) => {
     for (const [key, status] of [
       [null, 401],
       ['x', 401],
+      [revoked, 401],
       [live, 403],
     ] as const) {
       assert.equal((await service.call(method, path, body, { key })).status, status, `${method} ${path}`)
@@ -324,66 +275,23 @@ test('a misspelt field changes nothing, and is named', async (t) => {
   const paused = await service.call('POST', PLANS, { ...PLAN, stauts: 'paused' })
   assert.deepEqual([paused.status, paused.body.status], [200, 'active'])
   assert.equal(paused.headers.get(HEADER), 'stauts')
+  for (const [body, status] of [
+    [{ ...PLAN, partner_user_id: 'nobody', stauts: 'paused' }, 404],
+    [{ stauts: 'paused' }, 422],
+  ] as const) {
+    const refused = await service.call('POST', `${PLANS}?dry_run=1`, body)
+    assert.deepEqual([refused.status, refused.headers.get(HEADER)], [status, '?dry_run, stauts'])
+  }
   assert.deepEqual(
-    entries.map(({ fields }) => [fields.route, 'ignored_fields' in fields, fields.ignored_fields]),
+    entries
+      .slice(0, 3)
+      .map(({ fields }) => [fields.route, 'ignored_fields' in fields, fields.ignored_fields]),
     [
       [USERS, false, undefined],
       [PLANS, false, undefined],
       [PLANS, true, 'stauts'],
     ],
   )
-})
-
-/** A valid body for each route with one, given a delivered execution. */
-const TAKEN: Record<string, (executionId: string) => [path: string, body: object]> = {
-  'POST /partner/v1/users': () => [USERS, { ...USER, partner_user_id: 'u9' }],
-  'PATCH /partner/v1/users/:partner_user_id': () => [userPath('p1'), { status: 'linked' }],
-  'POST /partner/v1/plans': () => [PLANS, { ...PLAN, partner_user_id: 'p1' }],
-  'POST /partner/v1/executions/:execution_id/confirm': (id) => [confirmPath(id), fill('order', '10.00')],
-  'POST /partner/v1/webhooks': () => [WEBHOOKS, { url: 'https://127.0.0.1/hook' }],
-  'POST /partner/v1/webhooks/test': () => [`${WEBHOOKS}/test`, {}],
-  'POST /partner/v1/sandbox/advance': () => [`${SANDBOX}/advance`, { by: '1s' }],
-  'POST /partner/v1/sandbox/fire': () => [`${SANDBOX}/fire`, { partner_plan_id: 'p2' }],
-  'POST /partner/v1/sandbox/reset': () => [`${SANDBOX}/reset`, {}],
-}
-const SANDBOX = '/partner/v1/sandbox'
-
-/** Requests to these routes that are refused for another reason than the shape of their body. */
-const REFUSED: Record<string, [status: number, path: string, body: object]> = {
-  'POST /partner/v1/users': [400, USERS, { ...USER, consent_accepted: false }],
-  'PATCH /partner/v1/users/:partner_user_id': [404, userPath('nobody'), { status: 'linked' }],
-  'POST /partner/v1/plans': [404, PLANS, { ...PLAN, partner_user_id: 'nobody' }],
-  'POST /partner/v1/executions/:execution_id/confirm': [404, confirmPath('exec_0'), fill('order', '10.00')],
-  'POST /partner/v1/webhooks': [400, WEBHOOKS, { url: 'https://10.0.0.1/' }],
-  'POST /partner/v1/sandbox/advance': [422, `${SANDBOX}/advance`, { by: '36501d' }],
-  'POST /partner/v1/sandbox/fire': [404, `${SANDBOX}/fire`, { partner_plan_id: 'nothing' }],
-}
-
-test('every route with a body names what it ignores, also when it refuses', async (t) => {
-  const service = await startService(t)
-  const [id = ''] = (await sendFirst(service, ['p1', 'p2'])).values()
-  const unknown = { Status: 'paused', 'partner_slug ': 'other' }
-  const told = '?dry_run, Status, partner_slug%20'
-  const withBody = ROUTES.filter((route) => route.body)
-  assert.equal(withBody.length, Object.keys(TAKEN).length)
-  for (const { method, path: template } of withBody) {
-    const route = `${method} ${template}`
-    const [path, body] = TAKEN[route]?.(id) ?? assert.fail(route)
-    const known = await service.call(method, path, body)
-    assert.deepEqual([known.status, known.headers.get(HEADER)], [200, null], route)
-    const taken = await service.call(method, `${path}?dry_run=1`, { ...body, ...unknown })
-    assert.deepEqual([taken.status, taken.headers.get(HEADER)], [200, told], route)
-    const misshapen = await service.call(method, `${path}?dry_run=1`, unknown)
-    if (REFUSED[route] === undefined) {
-      // A reset and a test have no field that could be wrong.
-      assert.deepEqual([misshapen.status, misshapen.headers.get(HEADER)], [200, told], route)
-      continue
-    }
-    const [status, elsewhere, other] = REFUSED[route]
-    const refused = await service.call(method, `${elsewhere}?dry_run=1`, { ...other, ...unknown })
-    assert.deepEqual([refused.status, refused.headers.get(HEADER)], [status, told], route)
-    assert.deepEqual([misshapen.status, misshapen.headers.get(HEADER)], [422, told], route)
-  }
 })
 
 test('every route names the parameters that it ignores, each once', async (t) => {

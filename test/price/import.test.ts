@@ -60,21 +60,14 @@ describe('a file in any of these forms is taken whole', () => {
 describe('a row that is wrong is named by its line, and nothing of the file is kept', () => {
   const time = '2026-01-05T00:30:00Z'
   const cases: [string, string, RegExp][] = [
-    ['no comma', time, /does not start with a UTC time/],
     ['no time', ',5', /does not start with a UTC time/],
     ['no such month', '2026-13-05T00:00:00Z,5', /does not start with a UTC time/],
     ['a time without an offset', '2026-01-05T00:30:00,5', /does not start with a UTC time/],
     ['columns the other way round', `5,${time}`, /does not start with a UTC time/],
-    ['spaces', '   ', /does not start with a UTC time/],
     ['no price', `${time},`, /its price is ""/],
-    ['a word', `${time},abc`, /its price is "abc"/],
-    ['NaN', `${time},NaN`, /its price is "NaN"/],
-    ['an exponent', `${time},6e4`, /its price is "6e4"/],
     ['negative', `${time},-5`, /its price is "-5"/],
     ['zero', `${time},0.00`, /its price is zero/],
-    ['a third column', `${time},5,6`, /its price is "5,6"/],
     ['a quoted price', `${time},"5"`, /its price is/],
-    ['the header again', 'time,price', /does not start with a UTC time/],
   ]
   for (const [name, row, why] of cases) {
     test(name, async (t) => {

@@ -6,8 +6,7 @@ import { suite, test } from 'node:test'
 import fc from 'fast-check'
 import type { Tenant } from '../../src/core/partner.ts'
 import { Problem } from '../../src/core/problem.ts'
-import { EXACT_PLANS_MAX } from '../../src/core/sandbox.ts'
-import { DAY_MS, formatInstant, HOUR_MS, type Instant, MINUTE_MS, plus } from '../../src/core/time.ts'
+import { formatInstant, HOUR_MS, type Instant, MINUTE_MS, plus } from '../../src/core/time.ts'
 import {
   assertSound,
   executionsOf,
@@ -21,8 +20,7 @@ import {
   succeed,
   windowsOf,
 } from '../http/steps.ts'
-import { sendPlan } from '../store/world.ts'
-import { AUDIT, PLAN, T0 } from '../support/service.ts'
+import { AUDIT, PLAN } from '../support/service.ts'
 import { assertSame, type Bench, comparable, everythingOf, startBench } from './bench.ts'
 
 type Step =
@@ -159,31 +157,6 @@ suite('a sandbox', () => {
       }
     }
   })
-})
-
-// An environment with many plans, each of which waits for instants of its own.
-
-/** Without a price, the one unit of a slot of four hours fires in its middle. */
-const CLOCK_MS = 2 * HOUR_MS
-
-test('the stops of a minute are one in a large environment, and nothing fires before its time', async (t) => {
-  const bench = await startBench(t)
-  await link(bench, 'u1')
-  const acme = await bench.tenant('acme', 'test')
-  for (let i = 0; i <= EXACT_PLANS_MAX; i++) {
-    bench.setClock(plus(T0, i * 10))
-    await sendPlan(bench.store, acme, { partnerPlanId: `p${i}` })
-  }
-  const { executionsCreated, passes } = await bench.goAhead(acme, DAY_MS)
-  assert.equal(executionsCreated, 6 * (EXACT_PLANS_MAX + 1))
-  assert.ok(passes < 60, `${passes} passes`)
-  const fired = await bench.rows(
-    `select min(e.created_at - w.window_start) as earliest, max(e.created_at - w.window_start) as latest
-     from executions e join windows w using (window_id) where e.tranche_index = 0`,
-  )
-  // The first plan has waited for the last one, whose window began ten seconds later.
-  assert.deepEqual(fired, [{ earliest: CLOCK_MS, latest: CLOCK_MS + EXACT_PLANS_MAX * 10 }])
-  await assertSound(bench)
 })
 
 // Start dates: whatever a partner, an operator and time do to a plan, it buys nothing before the start_date in the

@@ -6,37 +6,12 @@ import { type TestContext, test } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
 import { DAY_MS } from '../../src/core/time.ts'
 import { TOTAL_TIMEOUT_MS } from '../../src/webhook/send.ts'
-import { assertSound, executionsOf, link, PRICE, plan, windowsOf } from '../http/steps.ts'
+import { assertSound, executionsOf, link, PRICE, plan } from '../http/steps.ts'
 import { temporaryFolder } from '../support/database.ts'
 import { start } from '../support/process.ts'
 import { within } from '../support/within.ts'
 import { type Answering, LOOPBACK, startReceiver, startStage } from '../webhook/stage.ts'
 import { startBench } from './bench.ts'
-
-test('one advance at a time, beside the ticks of a scheduler, and nothing fires twice', async (t) => {
-  const bench = await startBench(t)
-  await link(bench, 'u1')
-  for (const id of ['p1', 'p2']) await plan(bench, 'u1', id)
-  const cwd = temporaryFolder(t)
-  const tranche = (...argv: string[]) => start(t, ['--db', bench.file, ...argv], { cwd })
-  const advances = [1, 2].map(() => tranche('sandbox', 'advance', 'acme', '3d', '--price', '60000'))
-  const ticks = [1, 2, 3].map(() => tranche('tick', '--price', '60000'))
-  for (const { ended, err } of ticks) assert.equal(await ended, 0, err())
-  const codes = await Promise.all(advances.map(({ ended }) => ended))
-  const done = codes.filter((code) => code === 0).length
-  // The other one has to wait for its turn, unless it started after the first had ended.
-  assert.ok(done >= 1 && codes.every((code) => code === 0 || code === 11), codes.join())
-  const [sandbox] = await bench.store.listSandboxes()
-  assert.equal(sandbox?.offsetMs, done * 3 * DAY_MS)
-  const executions = [...(await executionsOf(bench, 'p1')), ...(await executionsOf(bench, 'p2'))]
-  const keys = executions.map((one) => `${one.planId} ${one.windowStart} ${one.trancheIndex}`)
-  assert.equal(new Set(keys).size, keys.length)
-  for (const id of ['p1', 'p2']) {
-    const open = (await windowsOf(bench, id)).filter(({ closed }) => closed === null)
-    assert.equal(open.length, 1)
-  }
-  await assertSound(bench)
-})
 
 test('an advance that is killed has gone less far, and can be repeated', async (t) => {
   const bench = await startBench(t)

@@ -15,7 +15,6 @@ import type { Store } from '../../src/store/store.ts'
 import { assertSound, executionsOf, ledgerOf, link, PRICE, plan, poll, windowsOf } from '../http/steps.ts'
 import { sendPlan } from '../store/world.ts'
 import { AUDIT, T0 } from '../support/service.ts'
-import { startReceiver, startStage } from '../webhook/stage.ts'
 import { assertSame, type Bench, everythingOf, startBench } from './bench.ts'
 
 async function withPlan(bench: Bench, more = {}) {
@@ -125,41 +124,6 @@ test('a key does not expire because the clock of the sandbox was moved', async (
   assert.equal((await bench.call('GET', '/partner/v1/me', undefined, { key: secret })).status, 200)
   bench.setClock(plus(T0, DAY_MS))
   assert.equal((await bench.call('GET', '/partner/v1/me', undefined, { key: secret })).status, 401)
-})
-
-test('an advance wakes the partner once, with the count of all it fired', async (t) => {
-  const stage = await startStage(t)
-  const receiver = await startReceiver(t, stage.authority.issue('IP:127.0.0.1'))
-  await stage.register(receiver.port)
-  await stage.addPlan('u1')
-  const { advanceSandbox } = await import('../../src/engine/sandbox.ts')
-  const { wakePartners } = await import('../../src/webhook/wake-partners.ts')
-  const { deliverer } = await import('../webhook/stage.ts')
-  const { store } = stage
-  const options = {
-    store,
-    machine,
-    tenant: await stage.tenant(),
-    byMs: 2 * DAY_MS,
-    price: null,
-    audit: AUDIT,
-  }
-  const advanced = await advanceSandbox({ ...options, onProgress: () => {} })
-  const send = deliverer({ caFile: stage.authority.caFile })
-  const { wakeUpId: passId, executionsCreated } = advanced
-  const wake = () =>
-    wakePartners({ passId, executionsCreated }, { store, send: async () => send, warn: () => {} })
-  assert.deepEqual(await wake(), { sent: 1, failed: 0 })
-  assert.deepEqual(await wake(), { sent: 0, failed: 0 })
-  const [received] = receiver.received
-  const [first] = await executionsOf(stage, 'u1')
-  assert.deepEqual(JSON.parse(received?.raw.toString() ?? ''), {
-    event: 'executions.available',
-    partner_slug: 'acme',
-    environment: 'test',
-    count: advanced.executionsCreated,
-    earliest_execution_id: first?.executionId,
-  })
 })
 
 test('no live tenant can be given a time of its own, and no clock goes back', async (t) => {

@@ -121,16 +121,6 @@ test('the command leaves no record: what it says may name an address inside', as
   assert.deepEqual(await deliveriesOf(stage), [])
 })
 
-test('without a webhook there is nothing to test', async (t) => {
-  const stage = await startStage(t)
-  const { status, headers, body } = await sendTest(stage)
-  assert.deepEqual(
-    [status, headers.get('x-error-code'), body],
-    [404, 'webhook_not_found', { detail: 'No webhook is registered.' }],
-  )
-  assert.deepEqual(await deliveriesOf(stage), [])
-})
-
 // A partner chooses the address, and the answer reveals it: too few tests for a scan, and one small request for each.
 
 test('tests are few a minute, whatever is registered meanwhile and whichever key asks', async (t) => {
@@ -276,28 +266,6 @@ test('registering again replaces the address and the secret, restarts the counte
     const updated_at = status === 'active' ? '2026-01-05T00:01:00.000Z' : '2026-01-05T00:02:00.000Z'
     assert.deepEqual(rest, { ...FIRST, url: URL_B, updated_at })
   }
-})
-
-test('the same address again is a new registration too: a new secret', async (t) => {
-  const service = await startService(t)
-  const secrets = await Promise.all(
-    Array.from({ length: 5 }, async () => (await succeed(service, 'POST', WEBHOOKS, { url: URL_A })).secret),
-  )
-  assert.equal(new Set(secrets).size, secrets.length)
-})
-
-/** In two of the several spellings of an address; test/webhook/guard.test.ts has all of them. */
-const REFUSED = ['169.254.169.254', '0xa000001', '[::ffff:10.0.0.1]']
-
-test('an address that is not public is refused with the reason and registers nothing', async (t) => {
-  const service = await startService(t)
-  await succeed(service, 'POST', WEBHOOKS, { url: URL_A })
-  for (const host of REFUSED) {
-    const { status, body } = await service.call('POST', WEBHOOKS, { url: `https://${host}/hook` })
-    assert.equal(status, 400, `${host}: ${JSON.stringify(body)}`)
-    assert.match(body.detail, /^Webhook URL is refused: /, host)
-  }
-  assert.deepEqual(await succeed(service, 'GET', WEBHOOKS), FIRST)
 })
 
 test('public addresses and the longest URL there may be are taken', async (t) => {

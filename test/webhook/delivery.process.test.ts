@@ -1,13 +1,11 @@
 // Wake-ups from the program itself: cron's tick, serve's own scheduler, both at once, and a tick that is killed.
 
 import assert from 'node:assert/strict'
-import { writeFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import { machine } from '../../src/machine.ts'
 import { refuse, rowsOf } from '../support/database.ts'
 import { finish, start, startServe } from '../support/process.ts'
-import { runHere, serveRefused } from '../support/service.ts'
+import { runHere } from '../support/service.ts'
 import {
   type Answering,
   LOOPBACK,
@@ -73,34 +71,6 @@ const PROCESSES: Record<string, (t: TestContext) => Promise<void>> = {
       assert.match(String(receiver.received[0]?.headers['x-brand-signature']), /^sha256=[0-9a-f]{64}$/)
       assert.equal(proxy.connections(), 0)
     },
-  'tick exits 0 when a webhook fails, and warns at the fifth failure and at the pause': async (t) => {
-    const { stage, tickArgv, receive, failedSoFar } = await startReal(t)
-    const receiver = await receive()
-    const secret = await stage.register(receiver.port)
-    // Without the flag loopback is refused: the first of these fails silently.
-    const cases = [
-      { before: 0, says: /^$/ },
-      {
-        before: 4,
-        says: /^\{"warnings":\["webhook of acme test has failed 5 times in a row \(Webhook URL is refused: .*"\]\}\n$/,
-      },
-      { before: 9, says: /^\{"warnings":\["webhook of acme test is paused after 10 failures \(.*"\]\}\n$/ },
-    ]
-    for (const { before, says } of cases) {
-      await failedSoFar(before)
-      await stage.addPlan(`u${before}`)
-      const { code, out, err } = await runHere(tickArgv)
-      assert.equal(code, 0)
-      assert.equal(JSON.parse(out).webhooks_failed, 1)
-      assert.match(err, says)
-      assert.ok(!err.includes(secret) && !out.includes(secret))
-    }
-    assert.equal(receiver.connections(), 0)
-    const shown = await runHere(['--db', stage.file, '--json', 'webhook', 'show', 'acme', '--env', 'test'])
-    assert.equal(JSON.parse(shown.out).status, 'paused')
-    const status = await runHere(['--db', stage.file, '--json', 'status'])
-    assert.deepEqual(JSON.parse(status.out).paused_webhooks, [], 'a test environment sets off no alarm')
-  },
   'a webhook that cannot be handed out costs the wake-up, not the pass': async (t) => {
     const { stage, flags, tickArgv, receive } = await startReal(t)
     const receiver = await receive()
@@ -112,28 +82,6 @@ const PROCESSES: Record<string, (t: TestContext) => Promise<void>> = {
     assert.equal(code, 0)
     assert.equal(JSON.parse(out).executions_created, 1)
     assert.deepEqual(JSON.parse(err), { warnings: ['webhooks failed: no room'] })
-  },
-  'flags that cannot be meant stop a command before it does anything': async (t) => {
-    const { stage, shell, tickArgv } = await startReal(t)
-    await stage.addPlan('u1')
-    const empty = join(shell.cwd, 'empty.pem')
-    writeFileSync(empty, '')
-    const wrong = [
-      ['--webhook-ca', empty],
-      ['--webhook-allow-cidr', '10.0.0.0/33'],
-      ['--webhook-allow-cidr', 'loopback'],
-      ['--webhook-header-prefix', 'X Service'],
-      ['--webhook-header-prefix', 'X-Service:'],
-    ]
-    const outcomes = await Promise.all([
-      ...wrong.map((flags) => runHere([...tickArgv, ...flags])),
-      serveRefused(shell.cwd, '--json', '--webhook-ca', empty),
-    ])
-    for (const [run, { code, err }] of outcomes.entries()) {
-      assert.equal(code, 2, `${wrong[run]?.join(' ') ?? 'serve'}: ${err}`)
-      assert.equal(JSON.parse(err).error.code, 'usage')
-    }
-    assert.deepEqual(await executionIds(stage), [])
   },
   'a tick killed while its receiver hangs is not made up for later': async (t) => {
     const { stage, shell, flags, tickArgv, receive } = await startReal(t)

@@ -129,35 +129,6 @@ suite('webhook listen', { concurrency: 4 }, () => {
     assert.match(listener.err(), /error: The service at \S+ answered 401: Invalid API key\.\n$/)
   })
 
-  test('outlasts a service that fails, and forwards what came meanwhile', async (t) => {
-    let failing = false
-    const service = await startService(t, {
-      wrap: (store) => ({
-        ...store,
-        readExecutions: (...asked) =>
-          failing ? Promise.reject(new Error('planted')) : store.readExecutions(...asked),
-      }),
-    })
-    await link(service, 'u')
-    const folder = temporaryFolder(t)
-    writeFileSync(join(folder, 'key'), service.key)
-    const { port, received } = await startReceiver(t, { status: 500 })
-    const argv = ['webhook', 'listen', '--url', service.url, '--key-file', 'key', '--every', '1s']
-    const listener = start(t, [...argv, '--forward-to', `http://127.0.0.1:${port}`], { cwd: folder })
-    await listener.line('Waiting for executions')
-    failing = true
-    await fire(service, 'p1')
-    await listener.line('answered 500: Internal Server Error; trying again in 1 s')
-    await fire(service, 'p2')
-    failing = false
-    await listener.line('The service answers again.')
-    await listener.prints('count 2 NOT delivered: HTTP 500')
-    assert.equal(received.length, 1)
-    listener.child.kill('SIGTERM')
-    assert.equal(await listener.ended, 130)
-    assert.match(listener.err(), /Wake-ups: 0 forwarded, 1 failed\.\n$/)
-  })
-
   test('says at once what is wrong at its start', async (t) => {
     const { service, folder, keyFile } = await stage(t)
     writeFileSync(join(folder, 'no-key'), 'hello')
@@ -192,22 +163,4 @@ test('openssl computes the same signature, keyed with the whole secret', () => {
   })
   assert.equal(GOOD, `sha256=${printed.trim().split(' ').at(-1)}`)
   assert.match(GOOD, /^sha256=[0-9a-f]{64}$/)
-})
-
-test('verify: the secret comes from the environment, unless a file is named', async (t) => {
-  const cwd = temporaryFolder(t)
-  writeFileSync(join(cwd, 'secret'), SECRET)
-  const variable = async (secret: string, more: string[] = []) => {
-    const env = { TRANCHE_WEBHOOK_SECRET: secret }
-    const argv = ['webhook', 'verify', '--signature', GOOD, ...more]
-    const started = start(t, argv, { env, cwd })
-    started.child.stdin.end(BODY)
-    const code = await started.ended
-    return [code, started.err()]
-  }
-  const outcomes = [variable(SECRET), variable('x', ['--secret-file', 'secret'])]
-  assert.deepEqual(await Promise.all(outcomes), [
-    [0, ''],
-    [0, ''],
-  ])
 })

@@ -48,44 +48,26 @@ type Mistake = { given?: string; secret?: string; body?: string; says: RegExp | 
 const MISTAKES: Record<string, Mistake> = {
   'the prefix is missing': { given: HEX, says: /lacks its "sha256=" prefix/ },
   'upper-case hex': { given: `sha256=${HEX.toUpperCase()}`, says: /upper-case hex/ },
-  'upper-case hex without prefix': { given: HEX.toUpperCase(), says: /upper-case hex/ },
   'space around the signature': { given: ` ${GOOD}\n`, says: /white space around the signature/ },
   'base64 with prefix': { given: `sha256=${base64}`, says: /base64/ },
-  'base64 alone': { given: base64, says: /base64/ },
   'a line break added to the body': { body: `${BODY}\n`, says: /line break at its end that was not sent/ },
-  'a DOS line break added to the body': {
-    body: `${BODY}\r\n`,
-    says: /line break at its end that was not sent/,
-  },
   'a line break taken from the body': {
     given: signatureOf(SECRET, `${BODY}\n`),
     says: /lost the line break at its end/,
   },
   'the body indented by two': { body: JSON.stringify(parsed, null, 2), says: /serialised again/ },
-  'the body indented by four, with a break': {
-    body: `${JSON.stringify(parsed, null, 4)}\n`,
-    says: /serialised again/,
-  },
   'the body with spaces, as Python writes it': { body: spaced, says: /serialised again/ },
   'the body with its fields sorted, as Go writes a map': {
     body: JSON.stringify(sorted),
     says: /serialised again/,
   },
   'a signature over the body with spaces': { given: signatureOf(SECRET, spaced), says: /serialised again/ },
-  'a signature over the indented body': {
-    given: signatureOf(SECRET, JSON.stringify(parsed, null, 2)),
-    says: /serialised again/,
-  },
   'the secret without its prefix at the receiver': { secret: bareSecret, says: /"sse_whsec_" prefix/ },
   'the secret without its prefix at the signer': {
     given: signatureOf(bareSecret, BODY),
     says: /"sse_whsec_" prefix/,
   },
   'the secret with space around it': { secret: `  ${SECRET} `, says: /secret has white space/ },
-  'the secret with a line break at the signer': {
-    given: signatureOf(`${SECRET}\n`, BODY),
-    says: /secret has white space/,
-  },
   'another secret': { secret: 'sse_whsec_another', says: null },
   'another body': { body: '{"event":"executions.available"}', says: null },
   'a body that is not JSON': { body: 'count=3', says: null },
