@@ -83,6 +83,8 @@ export function lay(folder: string, shell: Shell): { keys: string[]; said: Said 
 }
 
 async function make(folder: string): Promise<void> {
+  // Throws where the folder exists: a release is never made again.
+  mkdirSync(folder)
   const cleanUps: (() => unknown)[] = []
   const shell = openShell({ after: (clean) => void cleanUps.push(clean as () => unknown) })
   const { keys } = await playStory(shell, SEED)
@@ -90,7 +92,6 @@ async function make(folder: string): Promise<void> {
   const { exports, lists, answers } = await ask(shell, keys)
   const copy = join(shell.folder, 'copy.db')
   await succeed(shell, 'backup', copy)
-  mkdirSync(folder, { recursive: true })
   writeFileSync(join(folder, DATABASE), gzipSync(readFileSync(copy), { level: 9 }))
   for (const [file, text] of Object.entries(exports)) writeFileSync(join(folder, file), text)
   const said = { keys, now: shell.machine.clock(), lists, answers }
