@@ -12,7 +12,6 @@ import { drawPrices, shownPrice, shownUsd } from '../../src/http/ops/page.ts'
 import { machineAt } from '../../src/machine.ts'
 import { T0 } from '../store/world.ts'
 import { isOnServer } from '../support/database.ts'
-import { fill as fillFile } from '../support/large-database.ts'
 import { AUDIT, fill, PLAN, runHere, USER } from '../support/service.ts'
 import { startMonitored, withBusiness } from './monitored.ts'
 
@@ -200,14 +199,9 @@ test('a sandbox that lives in the days to come hides no purchase of today', asyn
 })
 
 test('of a long list the page has the first rows, and the command for all of them', async (t) => {
-  const { file, opsUrl } = await startMonitored(t)
-  fillFile(file, (db) => {
-    const numbers = 'with recursive n (i) as (values (1) union all select i + 1 from n where i < 210)'
-    db.exec(`${numbers} insert into partners (partner_slug, name, status, min_tranche, created_at, updated_at)
-      select 'many-' || i, 'Partner ' || i, 'active', 500000000, ${T0}, ${T0} from n`)
-    db.exec(`${numbers} insert into tenants (partner_slug, environment)
-      select 'many-' || i, e.name from n, (select 'live' as name union all select 'test') e`)
-  })
+  const { store, opsUrl } = await startMonitored(t)
+  const names = Array.from({ length: 210 }, (_, i) => `many-${i}`)
+  await Promise.all(names.map((name) => store.addPartner({ partnerSlug: name, name }, AUDIT)))
   assert.match(await (await fetch(`${opsUrl}/ops`)).text(), /161 more: <code>tranche partner list</)
   const month = await (await fetch(`${opsUrl}/ops?month=2026-01`)).text()
   assert.match(month, /11 more: <code>tranche billing show --month 2026-01</)
