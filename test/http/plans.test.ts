@@ -53,6 +53,9 @@ test('each field of a body is answered as it was sent, in a first request and in
       ...whole,
       ...id,
     })
+    // What a later request leaves out stays.
+    const least = { ...id, amount_usd, frequency }
+    assertAnswered(await succeed(service, 'POST', PLANS, least), { ...whole, ...id })
   }
 })
 

@@ -6,6 +6,7 @@ import { notFound } from '../../core/problem.ts'
 import { formatInstant, formatInstantOrNull } from '../../core/time.ts'
 import { planJson, userJson } from '../../http/answer-json.ts'
 import type { Consent, ListedUser, Remains, UserRecord } from '../../store/store.ts'
+import { PERSONAL } from '../../store/tables.ts'
 import { auditEntry, tenantNamed } from '../command.ts'
 import type { Cli } from '../context.ts'
 import { envOption, partnersId, slug } from '../options.ts'
@@ -73,7 +74,7 @@ export function userCommand(cli: Cli): Command {
       })
       await cli.withStore(async (store) => {
         const tenant = await tenantNamed(store, partnerSlug, env)
-        const detail = { ...tenantJson(tenant), fields: ['email', 'auth_provider'] }
+        const detail = { ...tenantJson(tenant), fields: PERSONAL.flatMap(({ columns }) => columns) }
         const audit = auditEntry(cli, 'user.erase', partnerUserId, detail)
         const { user: erased, erasedAt, remains } = await store.eraseUser(tenant, partnerUserId, audit)
         printFields(cli, { ...json({ ...erased, tenant, erasedAt }), gone_from_file: remains === 'nowhere' })
