@@ -109,6 +109,15 @@ test('bodies that take long to read delay the calls of their own key alone', asy
   assert.ok(answered() - before <= 16, `${answered() - before} calls of the crowd came first`)
 })
 
+test('a call that ends makes room for one more of its key', () => {
+  const takeTurn = createTurns(2)
+  const [first] = [takeTurn('key'), takeTurn('key')]
+  assert.throws(() => takeTurn('key'), { code: 'too_many_calls' })
+  first?.leave()
+  takeTurn('key')
+  assert.throws(() => takeTurn('key'), { code: 'too_many_calls' })
+})
+
 test('a key with its full number of calls under way is put off, and no other one is', async (t) => {
   const service = await startService(t, { more: () => ({ callsPerKey: 3 }) })
   const other = await service.issueKey('bolt', 'test')
