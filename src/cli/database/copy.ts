@@ -14,6 +14,7 @@ import { seenByAll } from '../options.ts'
 import { confirmForGood, createProgress, print, warn } from '../terminal.ts'
 
 type Options = { from?: string; to?: string; seal?: boolean; unseal?: boolean; yes?: boolean }
+
 export function copyCommand(cli: Cli): Command {
   return new Command('copy')
     .description('copy the database to another file or server, and verify the copy')

@@ -151,13 +151,13 @@ export const haveSameContent = (one: string, other: string): boolean =>
 
 /** Read piece by piece: an executable has more than 150 MB. */
 function hashOf(file: string): string {
-  const hash = createHash('sha256')
+  const sha256 = createHash('sha256')
   const piece = Buffer.allocUnsafe(1 << 20)
   const opened = openNamed(file)
   try {
     for (let read = readSync(opened, piece); read > 0; read = readSync(opened, piece))
-      hash.update(piece.subarray(0, read))
-    return hash.digest('hex')
+      sha256.update(piece.subarray(0, read))
+    return sha256.digest('hex')
   } finally {
     closeSync(opened)
   }

@@ -118,6 +118,7 @@ function sender({ webhookHeaderPrefix: headerPrefix, webhookCa }: ListenOptions)
 
 type Listed = { execution_id: ExecutionId; created_at: string }
 type Page = { as_of: string; executions: Listed[]; next_cursor: string | null }
+
 const EXECUTION_ID = /^exec_[0-9a-f]{32}$/
 
 /** Throws when an answer is not a page of executions: another program may listen at the address. */

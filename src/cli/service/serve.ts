@@ -324,8 +324,10 @@ type ConnectionOptions = { maxConnections?: number; maxConnectionsPerAddress?: n
 export function connectionLimitsOf(
   options: ConnectionOptions & { opsListen?: object | null },
 ): ConnectionLimits {
-  const free = descriptorsMax() - DESCRIPTORS_KEPT - (options.opsListen ? OPS_CONNECTIONS_MAX : 0)
-  const connectionsMax = options.maxConnections ?? Math.min(CONNECTIONS_MAX, Math.max(CONNECTIONS_MIN, free))
+  const kept = DESCRIPTORS_KEPT + (options.opsListen ? OPS_CONNECTIONS_MAX : 0)
+  // The limit of descriptors is read only where it decides.
+  const connectionsMax =
+    options.maxConnections ?? Math.min(CONNECTIONS_MAX, Math.max(CONNECTIONS_MIN, descriptorsMax() - kept))
   const share = Math.max(1, Math.floor(connectionsMax / ADDRESS_SHARE))
   return { connectionsMax, connectionsPerAddressMax: options.maxConnectionsPerAddress ?? share }
 }
