@@ -1,6 +1,6 @@
 // The address in --db: a file, or a database on a server. A URL may hold a password, which belongs in no output.
 
-import { Problem } from '../core/problem.ts'
+import { usage } from '../core/problem.ts'
 
 /** Where init puts the settings of a service that root installs, and its database. */
 export const INSTALLED = {
@@ -80,13 +80,12 @@ export function refuseNoAddress(db: string): void {
     return
   }
   if (!isServer(db))
-    throw new Problem(
-      'usage',
+    throw usage(
       '--db and TRANCHE_DB take a file or an address that begins with postgres://, and this is neither. ' +
         'For a file that is called like an address, give the path: ./NAME.',
     )
   const flaw = flawOf(db)
-  if (flaw) throw new Problem('usage', `The address of the database ${flaw}`)
+  if (flaw) throw usage(`The address of the database ${flaw}`)
 }
 
 /**
@@ -98,12 +97,10 @@ export function refuseFileName(file: string): void {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused
   const isOdd = /[\u0000-\u001f\u007f]/.test(file) || ends.some((name) => name !== name.trim())
   if (isOdd)
-    throw new Problem(
-      'usage',
+    throw usage(
       `${JSON.stringify(file)} is no name for a database: it begins or ends with white space, or has a control character.`,
     )
-  if (file === ':memory:')
-    throw new Problem('usage', 'A database in memory would be gone with this command: name a file.')
+  if (file === ':memory:') throw usage('A database in memory would be gone with this command: name a file.')
 }
 
 // The parts of the address of a database on a server, and its possible flaws. It is read as PostgreSQL's own programs

@@ -1,7 +1,7 @@
 // The row that says that a database is frozen, and how it is written and removed.
 
 import { type Frozen, type FrozenKind, frozenProblem } from '../core/frozen.ts'
-import { Problem } from '../core/problem.ts'
+import { Problem, usage } from '../core/problem.ts'
 import { formatInstant } from '../core/time.ts'
 import { addAudit } from './shared/audit.ts'
 import { instant, query } from './statement.ts'
@@ -93,7 +93,7 @@ export function takenBack(
   frozen: Frozen | null,
   { name, isBehind }: { name: string; isBehind: boolean },
 ): Frozen {
-  if (frozen?.kind !== 'moved') throw new Problem('usage', `${name} has not moved.`)
+  if (frozen?.kind !== 'moved') throw usage(`${name} has not moved.`)
   if (isBehind) throw movedBeforeMigration(frozen.movedTo)
   return frozen
 }

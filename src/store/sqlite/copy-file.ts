@@ -3,7 +3,7 @@
 import { existsSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { type Frozen, unsealed } from '../../core/frozen.ts'
-import { Problem } from '../../core/problem.ts'
+import { Problem, usage } from '../../core/problem.ts'
 import type { Instant } from '../../core/time.ts'
 import { createPrivate } from '../../plain-file.ts'
 import { giveName, nameAside, nameTaken, refuseDevice, sync } from '../../whole-file.ts'
@@ -96,8 +96,7 @@ export async function holdFile(
 
 function refuseOlder(db: Database, file: string): void {
   if (!migrationStates(db).some(isPending)) return
-  throw new Problem(
-    'usage',
+  throw usage(
     `${file} has the schema of an earlier version: bring a copy of it up with \`tranche --db COPY migrate\`, and take that.`,
   )
 }

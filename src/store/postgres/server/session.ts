@@ -3,7 +3,7 @@
 import { readFileSync } from 'node:fs'
 import { Socket } from 'node:net'
 import pg, { type ClientBase, type ClientConfig } from 'pg'
-import { Problem, reasonInWords } from '../../../core/problem.ts'
+import { Problem, reasonInWords, usage } from '../../../core/problem.ts'
 import { type AddressValues, addressValues, isPort, PORT_MAX, shownAddress } from '../../address.ts'
 import { Silence } from './failures.ts'
 
@@ -247,7 +247,7 @@ export function destinationOf(url: string): ClientConfig {
   const { host, port, user, password, dbname, options } = values
   // With such a value, the driver never answers.
   if (port === null && !isPort(process.env.PGPORT || '5432'))
-    throw new Problem('usage', `PGPORT is not a number from 1 to ${PORT_MAX}.`)
+    throw usage(`PGPORT is not a number from 1 to ${PORT_MAX}.`)
   return {
     ...(host === null ? {} : { host }),
     ...(port === null ? {} : { port: Number(port) }),

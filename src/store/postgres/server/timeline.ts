@@ -4,7 +4,7 @@
 
 import type { Pool } from 'pg'
 import type { Frozen } from '../../../core/frozen.ts'
-import { Problem } from '../../../core/problem.ts'
+import { usage } from '../../../core/problem.ts'
 import type { Instant } from '../../../core/time.ts'
 import { type FrozenRow, frozenOf, frozenParams, PUT_FROZEN, SELECT_FROZEN } from '../../frozen.ts'
 import { auditParams } from '../../rows/accounts.ts'
@@ -99,7 +99,7 @@ export type Trust = { trustsFailover?: boolean }
 /** The operator's setting. Throws usage. */
 export function isFailoverTrusted(): boolean {
   const { TRANCHE_TRUST_FAILOVER: set = 'off' } = process.env
-  if (set !== 'on' && set !== 'off') throw new Problem('usage', 'TRANCHE_TRUST_FAILOVER must be on or off.')
+  if (set !== 'on' && set !== 'off') throw usage('TRANCHE_TRUST_FAILOVER must be on or off.')
   return set === 'on'
 }
 

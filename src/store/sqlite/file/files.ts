@@ -18,7 +18,7 @@ import {
   writeSync,
 } from 'node:fs'
 import { dirname, resolve } from 'node:path'
-import { Problem } from '../../../core/problem.ts'
+import { Problem, usage } from '../../../core/problem.ts'
 import { openPlain, openUnlinked, withPlain } from '../../../plain-file.ts'
 import { LINKS_MAX, sync } from '../../../whole-file.ts'
 import { type Erasure, erasureLine, erasuresIn, unreadErasuresIn } from '../../erasures.ts'
@@ -131,7 +131,7 @@ export function refuseDatabaseFile(output: string, database: string): void {
   for (const suffix of ['', OWNER_SUFFIX, ERASURES_SUFFIX, ...Object.values(LOCK_SUFFIX), ...BESIDE]) {
     const own = realName(database) + suffix
     if (resolve(output) !== resolve(own) && (identity === null || identity !== identityOf(own))) continue
-    throw new Problem('usage', `${output} belongs to the database itself: give another name.`)
+    throw usage(`${output} belongs to the database itself: give another name.`)
   }
 }
 
@@ -209,8 +209,7 @@ export function refuseNetworkFile(file: string, typeOf: (folder: string) => numb
   // Through a link, it is the file at its end that counts.
   const name = NETWORK.get(typeOf(dirname(existsSync(file) ? realpathSync(file) : file)) >>> 0)
   if (!name) return
-  throw new Problem(
-    'usage',
+  throw usage(
     `${file} is on a network file system (${name}), where SQLite's locks cannot be relied on: keep it on a local disk.`,
   )
 }

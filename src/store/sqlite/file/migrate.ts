@@ -1,7 +1,7 @@
 // Schema migrations: numbered files applied in order, each recorded with its hash.
 
 import type { Frozen } from '../../../core/frozen.ts'
-import { Problem } from '../../../core/problem.ts'
+import { Problem, usage } from '../../../core/problem.ts'
 import type { Instant } from '../../../core/time.ts'
 import { readMigrations } from '../../../resources.ts'
 import { type FrozenRow, frozenOf, movedBeforeMigration, SELECT_FROZEN, SELECT_SEALED } from '../../frozen.ts'
@@ -105,8 +105,7 @@ function readApplied(db: Database): Map<string, Applied> {
   const tables = db.prepare("select name from sqlite_schema where type = 'table'").pluck().all()
   refuseViews(db)
   if (!tables.includes('migrations')) {
-    if (tables.length > 0)
-      throw new Problem('usage', 'This SQLite file holds something else: it is not a tranche database.')
+    if (tables.length > 0) throw usage('This SQLite file holds something else: it is not a tranche database.')
     return new Map()
   }
   return appliedIn(db.prepare('select name, sha256, applied_at from migrations').all())

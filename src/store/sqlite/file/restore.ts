@@ -2,7 +2,7 @@
 
 import { closeSync, existsSync, fstatSync, openSync, renameSync, rmSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
-import { noFile, Problem, reasonInWords } from '../../../core/problem.ts'
+import { noFile, Problem, reasonInWords, usage } from '../../../core/problem.ts'
 import { formatInstant, type Instant } from '../../../core/time.ts'
 import { copyAll, openPlain, withPlain } from '../../../plain-file.ts'
 import { nameAside, sync } from '../../../whole-file.ts'
@@ -65,7 +65,7 @@ export async function restore(
   refuseUnreachable(fileName)
   const file = realName(fileName)
   refuseClosedFolder(file)
-  if (open.isSame(file)) throw new Problem('usage', `${copy} is the database itself.`)
+  if (open.isSame(file)) throw usage(`${copy} is the database itself.`)
   refuseSecondNames(file)
   if (!force) refuseMoved(file)
   const aside = nameAside(file)
@@ -337,8 +337,7 @@ function refuseMoved(file: string): void {
 function refuseSecondNames(file: string): void {
   const names = statSync(file, { throwIfNoEntry: false })?.nlink ?? 1
   if (names <= 1) return
-  throw new Problem(
-    'usage',
+  throw usage(
     `${file} has ${names} names (hard links), and a restore would change this one only: remove the others, ` +
       'which `find FOLDER -samefile FILE` shows.',
   )
@@ -356,8 +355,7 @@ function takeOverRights(aside: string, file: string): void {
     handOver(aside, { uid, gid }, before ? before.mode & 0o777 : 0o600)
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EPERM') throw error
-    throw new Problem(
-      'usage',
+    throw usage(
       `${file} belongs to ${userName(uid) ?? `user ${uid}`}, group ${gid}: run restore as that user, or as root, which keeps the owner.`,
     )
   }
