@@ -37,10 +37,9 @@ export const ago = (at: Instant | null, now: Instant): Html | string =>
     ? 'never'
     : html`<time datetime="${formatInstant(at)}" title="${spellInstant(at)}">${spellSpan(now - at)} ago</time>`
 
-/** Titles are separated by commas; a column whose title begins with > is aligned to the right. A wide table scrolls. */
-export function tableOf(columns: string, rows: readonly (readonly Part[])[], empty: string): Html {
+/** A title that begins with > has its column aligned to the right. A table that is too wide scrolls by itself. */
+export function tableOf(titles: readonly string[], rows: readonly (readonly Part[])[], empty: string): Html {
   if (rows.length === 0) return html`<p class="quiet">${empty}</p>`
-  const titles = columns.split(', ')
   const side = titles.map((title) => title.startsWith('>') && html` class="right"`)
   return html`<div class="wide"><table><thead><tr>${titles.map((title, at) => html`<th${side[at]}>${title.replace('>', '')}</th>`)}</tr></thead>
 <tbody>${rows.map((row) => html`<tr>${row.map((cell, at) => html`<td${side[at]}>${cell}</td>`)}</tr>\n`)}</tbody></table></div>`

@@ -56,13 +56,13 @@ the whole file and recomputes the ledger, which no page does.</p></section>`,
     html`<section><h2>Prices of the last ${PRICES_SHOWN_MS / DAY_MS} days, and the latest tranches</h2>
 ${drawPrices({ ...overview, to: overview.now })}
 ${tableOf(
-  'Fired, Status, >USD, Partner, Plan, Command',
+  ['Fired', 'Status', '>USD', 'Partner', 'Plan', 'Command'],
   overview.tranches.slice(0, TRANCHES_LISTED).map(trancheRow(pasted)),
   'Nothing has fired yet.',
 )}</section>`,
     html`<section><h2>Windows that end next with money left</h2>
 ${tableOf(
-  'Ends, >Left USD, >Budget USD, Partner, Plan, Command',
+  ['Ends', '>Left USD', '>Budget USD', 'Partner', 'Plan', 'Command'],
   overview.windows.map(({ end, tenant, partnerPlanId, left, budget }) => [
     // A window that is over is listed until a tick closes it.
     html`${spellInstant(end)} (${end > overview.now ? `in ${spellSpan(end - overview.now)}` : ago(end, overview.now)})`,
@@ -105,7 +105,17 @@ function today({ day: { total, since } }: Overview): Html {
 function partnerSection({ partners, vitalsOf, day, now }: Overview, pasted: Pasted): Html {
   return html`<section id="partners"><h2>Partners</h2>
 ${tableOf(
-  'Partner, Status, Last poll, >Due, >Filled today, >USD today, Failed in 24 h, Command, Name',
+  [
+    'Partner',
+    'Status',
+    'Last poll',
+    '>Due',
+    '>Filled today',
+    '>USD today',
+    'Failed in 24 h',
+    'Command',
+    'Name',
+  ],
   partners
     .slice(0, PARTNERS_SHOWN)
     .map(({ partnerSlug: slug, name, held, status }) => [
@@ -134,7 +144,7 @@ function monthSection({ partners, now }: Overview): Html {
   const first = created.length === 0 ? now : created.reduce((a, b) => (b < a ? b : a))
   return html`<section><h2>Months</h2>
 ${tableOf(
-  'As billed, CSV of all partners',
+  ['As billed', 'CSV of all partners'],
   monthsSince(first, now).map((month) => [html`<a href="/ops?month=${month}">${month}</a>`, csvLinks(month)]),
   '',
 )}</section>`
@@ -147,7 +157,18 @@ export function monthParts({ period: { month, final, end }, rows }: MonthView, p
   return [
     html`<section><h2>${month}, ${state}</h2>
 ${tableOf(
-  'Partner, >Trades, >Users, >Volume USD, >Volume BTC, Tier, >Bps, >Fee USD, CSV, Command',
+  [
+    'Partner',
+    '>Trades',
+    '>Users',
+    '>Volume USD',
+    '>Volume BTC',
+    'Tier',
+    '>Bps',
+    '>Fee USD',
+    'CSV',
+    'Command',
+  ],
   [
     ...rows.slice(0, MONTH_ROWS_SHOWN).map(monthRow(pasted)),
     ...total.map((row) => [...monthCells(row), '', '']),
