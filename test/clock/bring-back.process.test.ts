@@ -6,7 +6,6 @@ import { cancelByHand } from '../../src/core/execution.ts'
 import { type Usd, usd } from '../../src/core/money.ts'
 import type { Tenant } from '../../src/core/partner.ts'
 import { DAY_MS, HOUR_MS, type Instant, plus } from '../../src/core/time.ts'
-import { openStore } from '../../src/store/sqlite/open.ts'
 import type { PlanAhead } from '../../src/store/store.ts'
 import {
   AUDIT,
@@ -21,9 +20,10 @@ import {
   tick,
   type World,
 } from '../store/world.ts'
+import { openNew } from '../support/database.ts'
 import { now, openShop } from './wrong-clock.ts'
 
-const open = (_: unknown, clock: () => Instant) => openStore(':memory:', { clock, create: true })
+const open: Parameters<typeof openWorld>[1] = (_, clock, place) => openNew(place, clock)
 const ALL = { slug: null, environment: null }
 
 async function ahead({ store }: World): Promise<PlanAhead[]> {

@@ -4,16 +4,16 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { cancelOpen } from '../../src/store/shared/ledger.ts'
 import { createDriver } from '../../src/store/sqlite/driver.ts'
-import { configure, connect, openFile } from '../../src/store/sqlite/file/connection.ts'
+import { configure, connect, openFile, openInMemory } from '../../src/store/sqlite/file/connection.ts'
 import { migrate } from '../../src/store/sqlite/file/migrate.ts'
 import { temporaryFolder } from '../support/database.ts'
 import { type OpenBase, proveCancelling, stepPromises } from './steps.ts'
 import { T0 } from './world.ts'
 
 const open: OpenBase = async (t) => {
-  const db = openFile(':memory:')
+  const db = openInMemory()
   t.after(() => db.close())
-  await migrate(db, ':memory:', () => T0)
+  await migrate(db, null, () => T0)
   db.exec('create table kept (x integer) strict')
   return createDriver(connect(db, () => T0))
 }

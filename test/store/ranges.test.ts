@@ -13,6 +13,7 @@ import {
   connect,
   type Database,
   openFile,
+  openInMemory,
   plannedOnce,
 } from '../../src/store/sqlite/file/connection.ts'
 import { migrate } from '../../src/store/sqlite/file/migrate.ts'
@@ -175,7 +176,7 @@ for (const [what, [sql, planned]] of Object.entries(CASES)) {
 }
 
 test('a value goes through as it is', () => {
-  const db = openFile(':memory:')
+  const db = openInMemory()
   const values = [7n, 2n ** 63n - 1n, 1.5, 'text', 'x:y?', null, Buffer.from('bytes')]
   const types = db.prepare(`select ${values.map(() => 'typeof(?)').join()}`).raw()
   assert.deepEqual(types.get(values), ['integer', 'integer', 'real', 'text', 'text', 'null', 'blob'])

@@ -8,7 +8,7 @@ import { after, test } from 'node:test'
 import { copyDatabase } from '../../src/copy.ts'
 import type { Instant } from '../../src/core/time.ts'
 import { fileDatabase } from '../../src/store/sqlite/database.ts'
-import { openFile } from '../../src/store/sqlite/file/connection.ts'
+import { openInMemory } from '../../src/store/sqlite/file/connection.ts'
 import { storeContract } from './contract.ts'
 import { open } from './sqlite.ts'
 import { AUDIT, noted, populate, T0 } from './world.ts'
@@ -17,7 +17,7 @@ import { AUDIT, noted, populate, T0 } from './world.ts'
 const CALLER = /^.*\n.*\n(.*)/
 const seen = new Set<string>()
 
-const any = openFile(':memory:')
+const any = openInMemory()
 const connections = Object.getPrototypeOf(any) as Pick<typeof any, 'prepare'>
 any.close()
 const { prepare } = connections

@@ -166,7 +166,7 @@ export async function newFile(
     for (const setting of ['journal_mode = memory', 'synchronous = off', 'cache_size = -65536'])
       db.pragma(setting)
     // Under its temporary name, it needs no locks and no backup.
-    await migrate(db, ':memory:', () => now)
+    await migrate(db, null, () => now)
     db.pragma('foreign_keys = off')
     db.exec('begin; delete from tiers')
   } catch (error) {

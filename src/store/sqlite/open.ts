@@ -22,7 +22,7 @@ import { forgetLogOwner, noteLogOwner, refuseForeignBeside } from './file/wal.ts
 import { ownMonitoring } from './monitoring.ts'
 import { ownImports, ownPasses, ownSandboxes } from './pass.ts'
 
-/** Throws database_not_found, schema_newer, database_locked. `:memory:` opens a database of its own. */
+/** Throws database_not_found, schema_newer, database_locked. */
 export async function openStore(
   file: string,
   { clock, create, cacheKib, checkpointsAside = false }: OpenOptions & { clock: () => Instant },
@@ -101,7 +101,7 @@ function lookAt(file: string, create: boolean): void {
   refuseUnreachable(file)
   // Before a file is created beside a log whose own file is gone.
   refuseForeignBeside(file)
-  if (file === ':memory:' || !isMissing(file)) return
+  if (!isMissing(file)) return
   if (!create) throw notThere(file)
   refuseClosedFolder(file)
   // Made private before SQLite opens it, because its log and index files take over the mode.

@@ -4,7 +4,7 @@
 import { flushCompileCache } from 'node:module'
 import SQLite from 'better-sqlite3'
 import pg from 'pg'
-import { openFile } from '../../../src/store/sqlite/file/connection.ts'
+import { openInMemory } from '../../../src/store/sqlite/file/connection.ts'
 import type { Death, Deed } from '../action.ts'
 import type { FiredSeen, LateSeen, Lines, Seen } from '../observed.ts'
 import { firedAfter, lateAfter } from '../system/deeds.ts'
@@ -249,7 +249,7 @@ const SESSIONS = 'select from pg_stat_activity where pid = any($1)'
  * Has `boundary` called before and after every call to the database: the code between two calls is never interrupted.
  */
 function watchCalls(boundary: (isCommit: boolean) => void): void {
-  const db = openFile(':memory:')
+  const db = openInMemory()
   const statement = Object.getPrototypeOf(SQLite.prototype.prepare.call(db, 'select 1'))
   const watched: [object: Record<string, (...given: unknown[]) => unknown>, names: string[]][] = [
     [statement, ['run', 'get', 'all', 'iterate']],

@@ -61,8 +61,15 @@ export const plannedOnce = (sql: string): string =>
  */
 export function openFile(file: string, { fileMustExist = false } = {}): Database {
   refuseForeignBeside(file)
+  return openDatabase(file, fileMustExist)
+}
+
+/** A database of this connection alone. */
+export const openInMemory = (): Database => openDatabase(':memory:', false)
+
+function openDatabase(name: string, fileMustExist: boolean): Database {
   const binding = nativeBinding()
-  const db = new FileDatabase(file, {
+  const db = new FileDatabase(name, {
     timeout: 0,
     fileMustExist,
     ...(binding && { nativeBinding: binding as unknown as string }),

@@ -36,7 +36,6 @@ const ERASURES_SUFFIX = '.erasures'
 
 /** The name after all links: SQLite's log and our locks are beside the file itself, and no link must be replaced. */
 export function realName(file: string, links = 0): string {
-  if (file === ':memory:') return file
   if (existsSync(file)) return realpathSync(file)
   // A link whose file is gone: the files beside that file are still there, and a new one would be made there.
   const target = links < LINKS_MAX ? readLink(file) : null
@@ -152,7 +151,6 @@ export type NameWatch = {
  * `besideToo`: the log and its index exist once the log was read, and stay for as long as the database is open.
  */
 export function watchFileName(file: string): NameWatch & { besideToo: () => void } {
-  if (file === ':memory:') return { look: () => {}, lookNowAndThen: () => {}, besideToo: () => {} }
   /** The file that each name led to when it was first seen. */
   const watched = new Map<string, string>()
   const watch = (name: string): void => {
@@ -205,7 +203,6 @@ const NETWORK = new Map([
 
 /** Throws usage for a file on a network file system: two machines would write to it at once and lose money. */
 export function refuseNetworkFile(file: string, typeOf: (folder: string) => number = fileSystemType): void {
-  if (file === ':memory:') return
   // Through a link, it is the file at its end that counts.
   const name = NETWORK.get(typeOf(dirname(existsSync(file) ? realpathSync(file) : file)) >>> 0)
   if (!name) return
@@ -250,7 +247,7 @@ export function freeOn(folder: string): string {
 
 /** Resolves when they are on the disk. */
 export function appendErasures(database: string, erasures: readonly Erasure[]): void {
-  if (database === ':memory:' || erasures.length === 0) return
+  if (erasures.length === 0) return
   const file = erasuresFile(database)
   const isNew = !existsSync(file)
   const descriptor = openOrCreate(file, constants.O_RDWR | constants.O_APPEND)

@@ -16,7 +16,6 @@ const heldHere = new Set<string>()
  */
 export function acquireLock(file: string): (() => void) | null {
   if (heldHere.has(file)) return null
-  if (file.startsWith(':memory:')) return hold(file, () => {})
   // Closed before it is locked, because closing it would release locks.
   closeSync(openOrCreate(file, constants.O_RDWR))
   const db = openFile(file, { fileMustExist: true })

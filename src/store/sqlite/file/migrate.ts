@@ -8,7 +8,7 @@ import { type FrozenRow, frozenOf, movedBeforeMigration, SELECT_FROZEN, SELECT_S
 import { compareSchemas, type Part, type SchemaDifferences } from '../../health/schema.ts'
 import { type Applied, appliedIn, isPending, type MigrationState, statesOf } from '../../migrations.ts'
 import { TABLES } from '../../tables.ts'
-import { type Database, openFile } from './connection.ts'
+import { type Database, openInMemory } from './connection.ts'
 import { haltPasses } from './locks.ts'
 import { partsOf } from './schema.ts'
 import { whenFree } from './waiting.ts'
@@ -17,17 +17,20 @@ import { copyTo } from './whole-copy.ts'
 /** Marks the file as ours ("trnc"), for `file` and for refusing to write into somebody else's database. */
 const APPLICATION_ID = 0x74726e63
 
-/** Brings the schema up to this program's. Returns the names of the migrations it applied. `:memory:` keeps no copy. */
-export async function migrate(db: Database, file: string, clock: () => Instant): Promise<string[]> {
+/**
+ * Brings the schema up to this program's. Returns the names of the migrations it applied. A database
+ * without a name is nobody else's, and keeps no copy.
+ */
+export async function migrate(db: Database, file: string | null, clock: () => Instant): Promise<string[]> {
   const isBehind = () => whenFree(() => migrationStates(db).some(isPending))
   if (!(await isBehind())) return []
   const { movedTo = null } = frozenIn(db) ?? {}
   if (movedTo !== null) throw movedBeforeMigration(movedTo)
-  const release = file === ':memory:' ? () => {} : await haltPasses(file, 'The database has to be migrated')
+  const release = file === null ? () => {} : await haltPasses(file, 'The database has to be migrated')
   try {
     // Another process may have been first: then there is nothing left to do, and its copy must not be replaced.
     if (!(await isBehind())) return []
-    if (file !== ':memory:' && readApplied(db).size > 0) await whenFree(() => backUp(db, file))
+    if (file !== null && readApplied(db).size > 0) await whenFree(() => backUp(db, file))
     return await whenFree(() => applyPending(db, clock()))
   } finally {
     release()
@@ -55,7 +58,7 @@ const MADE = new Map<string, readonly Part[]>()
 function partsMadeBy(names: readonly string[]): readonly Part[] {
   const known = MADE.get(names.join())
   if (known) return known
-  const db = openFile(':memory:')
+  const db = openInMemory()
   try {
     applyPending(db, 0 as Instant, new Set(names))
     const parts = partsOf(db)

@@ -75,7 +75,7 @@ export async function restore(
     const additions = verify(aside, copy)
     const finish = async (replaced: Database | 'unread' | null): Promise<void> => {
       // Under its temporary name, it needs no locks and no backup.
-      await inOneFile(aside, (db) => migrate(db, ':memory:', () => now))
+      await inOneFile(aside, (db) => migrate(db, null, () => now))
       const names = keptNames(replaced, kept)
       const sinceCopy = replaced === null ? null : await sinceCopyOf(aside, names, replaced)
       const store = await openStore(aside, { clock, create: false })
@@ -198,7 +198,7 @@ async function readableCopy(kept: string, copy: string): Promise<string> {
   try {
     db = openFile(copy)
     db.pragma('journal_mode = delete')
-    await migrate(db, ':memory:', () => 0 as Instant)
+    await migrate(db, null, () => 0 as Instant)
   } catch {
     // The readable part is listed.
   }

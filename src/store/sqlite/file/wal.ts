@@ -15,8 +15,6 @@ const LOG_HEADER_BYTES = 32
  * one again would release this process's locks on it.
  */
 export function refuseForeignBeside(database: string): void {
-  // Nothing lies beside it, and the working folder may be one that this user may not enter.
-  if (database === ':memory:') return
   const file = realName(database)
   for (const suffix of BESIDE) refuseStrange(file + suffix)
   if (!hasForeignLog(file)) return
