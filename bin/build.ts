@@ -19,6 +19,7 @@ import {
 import { join, relative } from 'node:path'
 import { parseArgs } from 'node:util'
 import { brotliCompressSync, constants, gzipSync } from 'node:zlib'
+import { ADDON_ASSET } from '../src/addon.ts'
 import {
   browserAsset,
   browserFiles,
@@ -29,7 +30,6 @@ import {
   PAGES_ASSET,
   VIEWER,
 } from '../src/resources.ts'
-import { ADDON_ASSET } from '../src/store/sqlite/file/addon.ts'
 import { type Bundle, bundle } from './bundle.ts'
 import { licenceNotice } from './licences.ts'
 import { billOfMaterials } from './sbom.ts'

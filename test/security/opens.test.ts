@@ -30,9 +30,8 @@ const SAFE: Record<string, string[]> = {
     'store/sqlite/file/connection.ts',
   ],
   'the file that this process has open, by device and inode': ['store/sqlite/file/checkpoint-thread.ts'],
-  'a database in memory': ['store/sqlite/file/migrate.ts'],
   'in a folder, or under a name, that only we or root can change': [
-    'store/sqlite/file/addon.ts',
+    'addon.ts',
     'store/sqlite/file/errors.ts',
     'resources.ts',
   ],

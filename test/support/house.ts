@@ -171,7 +171,7 @@ export const ROOMS: Record<string, { may: string[]; packages?: string[] }> = {
     may: ['core', 'store', 'store/postgres', 'lanes', 'plain-file', 'resources', 'whole-file'],
   },
   'store/sqlite': {
-    may: ['core', 'store', 'store/sqlite', 'lanes', 'plain-file', 'resources', 'whole-file'],
+    may: ['addon', 'core', 'store', 'store/sqlite', 'lanes', 'plain-file', 'resources', 'whole-file'],
   },
   store: { may: ['core', 'store'], packages: ['node:crypto'] },
   http: {
@@ -218,6 +218,7 @@ export const ROOMS: Record<string, { may: string[]; packages?: string[] }> = {
   lanes: { may: [], packages: [] },
   log: { may: ['core'] },
   'outgoing-call': { may: ['core'] },
+  addon: { may: ['core', 'resources'] },
   resources: { may: [] },
   'plain-file': { may: ['core'], packages: ['node:fs'] },
   'whole-file': {

@@ -1,6 +1,7 @@
 // One connection to one SQLite file, and the only two ways to use it: read, and write.
 
 import SQLite from 'better-sqlite3'
+import { nativeBinding } from '../../../addon.ts'
 import type { Frozen } from '../../../core/frozen.ts'
 import { type Instant, later } from '../../../core/time.ts'
 import { readMigrations } from '../../../resources.ts'
@@ -8,7 +9,6 @@ import { type FrozenRow, frozenOf, refuseFrozen, SELECT_FROZEN } from '../../fro
 import { createSchemaWatch } from '../../migrations.ts'
 import { instant } from '../../statement.ts'
 import { createRefusedWrites } from '../../writes.ts'
-import { nativeBinding } from './addon.ts'
 import type { Checkpoints } from './checkpoints.ts'
 import { CHECKPOINT_PAGES } from './checkpoints.ts'
 import { explained, isDiskFull } from './errors.ts'

@@ -16,8 +16,8 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { basename, dirname, isAbsolute, join } from 'node:path'
-import { reasonInWords } from '../../../core/problem.ts'
-import { embedded } from '../../../resources.ts'
+import { reasonInWords } from './core/problem.ts'
+import { embedded } from './resources.ts'
 
 export const ADDON_ASSET = 'better_sqlite3.node'
 
