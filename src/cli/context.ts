@@ -1,9 +1,10 @@
 // The context of every command: its streams, its database, and the machine.
 
 import type { Frozen } from '../core/frozen.ts'
+import { visible } from '../core/text.ts'
 import { type Machine, machine as thisMachine } from '../machine.ts'
 import { isServer, refuseNoAddress } from '../store/address.ts'
-import { type Database, type OpenOptions, tellingOfWaits } from '../store/database.ts'
+import type { Database, OpenOptions } from '../store/database.ts'
 import type { Store } from '../store/store.ts'
 
 export type Streams = {
@@ -103,4 +104,30 @@ export async function databaseOf(address: string, { clock }: Pick<Machine, 'cloc
   }
   const { fileDatabase } = await import('../store/sqlite/database.ts')
   return fileDatabase(address, clock)
+}
+
+/** Longer than any write takes that does not wait. */
+const LONG_MS = 5_000
+
+/** Runs `work`. If that takes long, tells once what the database is waiting for, if anything. */
+export async function tellingOfWaits<T>(
+  { waitsFor }: Pick<Database, 'waitsFor'>,
+  tell: (what: string) => void,
+  work: () => Promise<T>,
+): Promise<T> {
+  let hasEnded = false
+  const look = async (): Promise<void> => {
+    // If that cannot be found out, nothing is reported: the command reports how it ends.
+    const what = await waitsFor().catch(() => null)
+    if (hasEnded) return
+    if (what === null) timer = setTimeout(look, LONG_MS)
+    else tell(visible(what))
+  }
+  let timer = setTimeout(look, LONG_MS)
+  try {
+    return await work()
+  } finally {
+    hasEnded = true
+    clearTimeout(timer)
+  }
 }

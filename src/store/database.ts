@@ -1,7 +1,6 @@
 // A database as a whole, before it is opened: a file or a server named by --db.
 
 import type { Frozen } from '../core/frozen.ts'
-import { visible } from '../core/text.ts'
 import type { Instant } from '../core/time.ts'
 import type {
   HeldSource,
@@ -80,30 +79,4 @@ export interface Database {
   waitsFor(): Promise<string | null>
   /** Throws usage for an output that is a file of the database itself. */
   refuseOutput(file: string): void
-}
-
-/** Longer than any write takes that does not wait. */
-const LONG_MS = 5_000
-
-/** Runs `work`. If that takes long, tells once what the database is waiting for, if anything. */
-export async function tellingOfWaits<T>(
-  { waitsFor }: Pick<Database, 'waitsFor'>,
-  tell: (what: string) => void,
-  work: () => Promise<T>,
-): Promise<T> {
-  let hasEnded = false
-  const look = async (): Promise<void> => {
-    // If that cannot be found out, nothing is reported: the command reports how it ends.
-    const what = await waitsFor().catch(() => null)
-    if (hasEnded) return
-    if (what === null) timer = setTimeout(look, LONG_MS)
-    else tell(visible(what))
-  }
-  let timer = setTimeout(look, LONG_MS)
-  try {
-    return await work()
-  } finally {
-    hasEnded = true
-    clearTimeout(timer)
-  }
 }

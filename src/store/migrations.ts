@@ -2,7 +2,7 @@
 // program.
 
 import { Problem } from '../core/problem.ts'
-import { formatInstant, type Instant } from '../core/time.ts'
+import type { Instant } from '../core/time.ts'
 import { instant } from './statement.ts'
 
 export type MigrationState = { name: string; sha256: string; appliedAt: Instant | null }
@@ -66,7 +66,3 @@ const newer = (name: string): Problem =>
     'schema_newer',
     `The database has migration ${name}, which this version of tranche does not know: upgrade tranche, and leave the database as it is.`,
   )
-
-/** One line per migration, for a person. */
-export const describeMigration = (state: MigrationState): string =>
-  `${state.name} ${state.appliedAt === null ? 'pending' : `applied ${formatInstant(state.appliedAt)}`}`

@@ -192,7 +192,7 @@ export const ROOMS: Record<string, { may: string[]; packages?: string[] }> = {
   cli: { may: COMMAND },
   // The only room that knows which stores there are.
   'cli/context': {
-    may: ['machine', 'store', 'store/postgres', 'store/sqlite', 'types of core'],
+    may: ['machine', 'store', 'store/postgres', 'store/sqlite', 'core'],
     packages: [],
   },
   'cli/terminal': { may: ['core', 'types of cli/context', 'types of store'] },

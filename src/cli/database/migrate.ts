@@ -12,7 +12,7 @@ export function migrateCommand(cli: Cli): Command {
     .description('bring the database to the schema of this version')
     .option('--status', 'only show which migrations are applied')
     .action(async ({ status }: { status?: boolean }) => {
-      const { describeMigration, isPending } = await import('../../store/migrations.ts')
+      const { isPending } = await import('../../store/migrations.ts')
       const database = await cli.database()
       const before = status || (await database.isMissing()) ? [] : await database.migrationStates()
       if (!status) await cli.withStore(async () => {}, { create: true, saysMoved: true })
@@ -25,7 +25,11 @@ export function migrateCommand(cli: Cli): Command {
         applied_at: formatInstantOrNull(appliedAt),
       }))
       print(cli, json, () =>
-        status ? states.map(describeMigration).join('\n') : `${counted(applied, 'migration')} applied`,
+        status
+          ? json
+              .map(({ name, applied_at: at }) => `${name} ${at === null ? 'pending' : `applied ${at}`}`)
+              .join('\n')
+          : `${counted(applied, 'migration')} applied`,
       )
     })
 }
