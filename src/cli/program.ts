@@ -1,6 +1,6 @@
 // The whole command tree: every command of the program, and their common options.
 
-import { Command, CommanderError } from 'commander'
+import { Command, CommanderError, Help, type Option } from 'commander'
 import { type Frozen, movedInWords } from '../core/frozen.ts'
 import { visibleLines } from '../core/text.ts'
 import { VERSION } from '../resources.ts'
@@ -112,7 +112,7 @@ export function createProgram(
     refuseEmpty(command)
     command
       .exitOverride()
-      .configureHelp({ minWidthToWrap: WORDS_WIDTH_MIN })
+      .configureHelp({ minWidthToWrap: WORDS_WIDTH_MIN, optionDescription })
       .configureOutput({
         writeOut: (text) => out.write(text),
         // Text wraps to the width of its stream, which is not always this process's own.
@@ -131,6 +131,11 @@ export function createProgram(
 
 /** Beside long options, Commander would not wrap descriptions with less room than this. */
 const WORDS_WIDTH_MIN = 10
+
+/** Says which options a command does not run without. */
+const optionDescription = (option: Option): string =>
+  new Help().optionDescription(option) +
+  (option.mandatory && option.defaultValue === undefined ? ' (required)' : '')
 
 const widthOf = (stream: Streams['out']): number => (stream.isTTY && stream.columns) || HELP_COLUMNS
 

@@ -275,6 +275,16 @@ test('what opens no database does not go by the one of the installed service, an
   }
 })
 
+test('--help says which options a command does not run without', async (t) => {
+  const { tranche } = openShell(t)
+  const { out } = await tranche(['key', 'create', '--help'])
+  assert.deepEqual(
+    [...out.matchAll(/^ {2}(--\S+).*\(required\)$/gm)].map(([, name]) => name),
+    ['--env'],
+  )
+  assert.match((await tranche(['key', 'create', 'acme'])).err, /required option '--env/)
+})
+
 test('--help has every command in one group, and the groups in their order', async (t) => {
   const { out } = await openShell(t).tranche(['--help'])
   const commands = everyPath().flatMap(([name, ...more]) => (name && more.length === 0 ? [name] : []))
