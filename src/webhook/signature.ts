@@ -42,6 +42,10 @@ function mistakes(given: string, secret: string, body: Uint8Array): [string, () 
     ],
     ['there is white space around the signature', () => isSignature(given.trim(), secret, body)],
     [
+      'the signature has the name of its header before it',
+      () => isSignature(given.replace(/^[\w-]+: */, '').trim(), secret, body),
+    ],
+    [
       'the signature is base64; it is sent as hex',
       () => given.replace(SIGNATURE_PREFIX, '') === hmac(secret, body).toString('base64'),
     ],

@@ -49,6 +49,7 @@ const MISTAKES: Record<string, Mistake> = {
   'the prefix is missing': { given: HEX, says: /lacks its "sha256=" prefix/ },
   'upper-case hex': { given: `sha256=${HEX.toUpperCase()}`, says: /upper-case hex/ },
   'space around the signature': { given: ` ${GOOD}\n`, says: /white space around the signature/ },
+  'the whole header line': { given: `X-Service-Signature: ${GOOD}`, says: /name of its header before it/ },
   'base64 with prefix': { given: `sha256=${base64}`, says: /base64/ },
   'a line break added to the body': { body: `${BODY}\n`, says: /line break at its end that was not sent/ },
   'a line break taken from the body': {
