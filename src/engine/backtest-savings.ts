@@ -34,7 +34,7 @@ type ByStart = { every_minutes: number; plans: number; lowest_mean_bp: number; h
 
 export type Year = Savings & { year: number; windows: number; dca_mean_bp: number }
 
-export type BacktestReport = Summary &
+export type BacktestResult = Summary &
   Costs & {
     file: string
     frequency: Frequency
@@ -63,9 +63,9 @@ const BLOCK_DAYS: Record<Frequency, number> = { daily: 30, weekly: 60, 'bi-weekl
 /** With fewer blocks, an interval is far too narrow; with a single one, it has no width at all. */
 export const BLOCKS_MIN = 10
 
-type Reported = { file: string; history: History; costs: Costs }
+type ResultParts = { file: string; history: History; costs: Costs }
 
-export function reportOf(windows: Windows, { file, history, costs }: Reported): BacktestReport {
+export function resultOf(windows: Windows, { file, history, costs }: ResultParts): BacktestResult {
   const { frequency, start, cost, lump, clock, dca, minimum } = windows
   const days = BLOCK_DAYS[frequency]
   const blockOf = (i: number): number => Math.floor((start[i] ?? 0) / (days * DAY_MS))

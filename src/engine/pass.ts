@@ -23,7 +23,7 @@ import { decide } from './slot-reserve.ts'
 /** Plans in one transaction: enough to share the cost of a commit, few enough to hold the write lock briefly. */
 const PAGE_PLANS_MAX = 1_000
 export type FailedPlan = { planId: number; error: unknown }
-export type PassReport = PassCounts & {
+export type PassResult = PassCounts & {
   passId: number
   at: Instant
   price: Price | null
@@ -46,7 +46,7 @@ export type PassOptions = {
  * Runs one pass. Null while another process runs one. Throws clock_disputed, without firing, rolling or storing
  * anything, when the clock and the feed's time are too far apart (docs/decisions/clock.md).
  */
-export async function runPass({ store, machine, observe }: PassOptions): Promise<PassReport | null> {
+export async function runPass({ store, machine, observe }: PassOptions): Promise<PassResult | null> {
   const turn = await store.takePass()
   if (!turn) return null
   try {
@@ -55,9 +55,9 @@ export async function runPass({ store, machine, observe }: PassOptions): Promise
     const leadMs = failsafeLead(pass.passGapsMs)
     const livePrice = livePriceOf(pass.price, at)
     const pages = turn.duePages({ now: at, livePrice, leadMs }, PAGE_PLANS_MAX)
-    const report = await visitAll(pages, { store, passId, decide: decisions(pass, leadMs, machine) })
-    await store.finishPass(passId, report)
-    return { passId, at, price: livePrice, ...report }
+    const result = await visitAll(pages, { store, passId, decide: decisions(pass, leadMs, machine) })
+    await store.finishPass(passId, result)
+    return { passId, at, price: livePrice, ...result }
   } finally {
     await turn.end()
   }

@@ -1,4 +1,4 @@
-// The backtest on paper and in a shell: its chart, which is well-formed, self-contained and agrees with the report, and
+// The backtest on paper and in a shell: its chart, which is well-formed, self-contained and agrees with the result, and
 // its command.
 
 import assert from 'node:assert/strict'
@@ -9,7 +9,7 @@ import { drawBacktest, medianWindow } from '../../src/cli/trial/chart.ts'
 import { price } from '../../src/core/money.ts'
 import { FREQUENCIES, type Frequency } from '../../src/core/window.ts'
 import { backtest, type History } from '../../src/engine/backtest.ts'
-import { type BacktestReport, reportOf, savingsOf } from '../../src/engine/backtest-savings.ts'
+import { type BacktestResult, resultOf, savingsOf } from '../../src/engine/backtest-savings.ts'
 import { machineAt } from '../../src/machine.ts'
 import { csv, shuffled, walk } from '../price/histories.ts'
 import { temporaryFolder } from '../support/database.ts'
@@ -26,7 +26,7 @@ const HISTORY = historyOf(walk(40 * 24, { seed: 6, everyMs: 3_600_000 }))
 const runsOf = (history: History, frequencies: readonly Frequency[] = FREQUENCIES, file = 'prices.csv') =>
   frequencies.map((frequency) => {
     const windows = backtest(history, frequency)
-    return { windows, report: reportOf(windows, { file, history, costs: FREE }) }
+    return { windows, result: resultOf(windows, { file, history, costs: FREE }) }
   })
 
 /** Reads XML as strictly as needed here: nested tags, quoted attributes, escaped text. Answers the texts. */
@@ -96,18 +96,18 @@ describe('the drawing of', () => {
   }
 })
 
-test('the chart shows the figures of the report: mean, tails, and how many lie outside the drawing', () => {
+test('the chart shows the figures of the result: mean, tails, and how many lie outside the drawing', () => {
   const runs = runsOf(HISTORY, ['daily'])
   const texts = textsOf(drawBacktest(runs, HISTORY)).join('\n')
-  const report = runs[0]?.report
-  assert.ok(report)
+  const result = runs[0]?.result
+  assert.ok(result)
   const shown = (value: number, places: number): string =>
     `${value > 0 ? '+' : '\u2212'}${Math.abs(value).toFixed(places)}`
-  for (const { mean_bp, worst_bp } of [report, ...Object.values(report.baselines)].slice(0, 3)) {
+  for (const { mean_bp, worst_bp } of [result, ...Object.values(result.baselines)].slice(0, 3)) {
     assert.ok(texts.includes(shown(mean_bp, 2)), `mean ${mean_bp}`)
     assert.ok(texts.includes(shown(worst_bp, 0)), `worst ${worst_bp}`)
   }
-  assert.ok(texts.includes(`5th percentile ${shown(report.p5_bp, 1)} bp`))
+  assert.ok(texts.includes(`5th percentile ${shown(result.p5_bp, 1)} bp`))
   assert.match(texts, /outside: \d+ down to \u2212[\d.]+ bp, \d+ up to \+[\d.]+ bp/)
   assert.match(texts, /slot start, \d+: a slot began/)
 })
@@ -116,7 +116,7 @@ test('the example is the window with the median saving, the first of several', (
   const [run] = runsOf(HISTORY, ['daily'])
   assert.ok(run)
   const savings = savingsOf(run.windows, run.windows.cost, FREE)
-  assert.equal(savings[medianWindow(savings)], run.report.median_bp)
+  assert.equal(savings[medianWindow(savings)], run.result.median_bp)
   assert.equal(medianWindow(Float64Array.of(3, 2, 2, 1)), 1)
 })
 
@@ -149,18 +149,18 @@ describe('--json', () => {
     const { file, backtest } = asked(t)
     const { code, out, err } = await backtest('--frequency', 'weekly', '--json')
     assert.equal(code, 0, err)
-    const report = JSON.parse(out)
+    const result = JSON.parse(out)
     const names = `baselines block_days blocks drift_bp every_7h fee_bps file first_start frequency last_end
       over_dca_bp over_dca_bp_ci95 skill_bp skill_bp_ci95 spread_bps starts windows years`.split(/\s+/)
-    assert.deepEqual(Object.keys(report).sort(), [...names, ...SUMMARY].sort())
-    assert.deepEqual([report.file, report.frequency], [file, 'weekly'])
+    assert.deepEqual(Object.keys(result).sort(), [...names, ...SUMMARY].sort())
+    assert.deepEqual([result.file, result.frequency], [file, 'weekly'])
     // The 26 days less an hour after the first fourteen hold 19 days of starts, one with every price.
-    assert.equal(report.windows, (40 - 14 - 7) * 24)
-    assert.deepEqual([report.starts.every_minutes, report.starts.plans], [60, 168])
-    assert.equal(report.every_7h.windows, Math.floor((report.windows - 1) / 7) + 1)
-    assert.deepEqual([report.blocks, report.block_days], [1, 60])
-    assert.deepEqual(Object.keys(report.baselines), ['lump', 'clock', 'dca', 'minimum'])
-    for (const summary of [report, ...Object.values<Record<string, unknown>>(report.baselines)]) {
+    assert.equal(result.windows, (40 - 14 - 7) * 24)
+    assert.deepEqual([result.starts.every_minutes, result.starts.plans], [60, 168])
+    assert.equal(result.every_7h.windows, Math.floor((result.windows - 1) / 7) + 1)
+    assert.deepEqual([result.blocks, result.block_days], [1, 60])
+    assert.deepEqual(Object.keys(result.baselines), ['lump', 'clock', 'dca', 'minimum'])
+    for (const summary of [result, ...Object.values<Record<string, unknown>>(result.baselines)]) {
       for (const name of SUMMARY) {
         for (const value of [summary[name]].flat()) assert.ok(Number.isFinite(value), `${name} is ${value}`)
       }
@@ -168,18 +168,18 @@ describe('--json', () => {
       assert.ok(summary.worst_bp <= summary.p5_bp && summary.p5_bp <= summary.median_bp)
       assert.ok(summary.mean_bp_ci95[0] <= summary.mean_bp && summary.mean_bp <= summary.mean_bp_ci95[1])
     }
-    assert.ok(report.baselines.minimum.mean_bp > report.mean_bp)
+    assert.ok(result.baselines.minimum.mean_bp > result.mean_bp)
   })
 
   test('answers the three without one, the same bytes every time and for rows in any order', async (t) => {
     const { file, backtest } = asked(t)
     const first = await backtest('--json')
-    const reports = JSON.parse(first.out)
+    const results = JSON.parse(first.out)
     assert.deepEqual(
-      reports.map(({ frequency }: { frequency: string }) => frequency),
+      results.map(({ frequency }: { frequency: string }) => frequency),
       FREQUENCIES,
     )
-    assert.deepEqual(JSON.parse((await backtest('--json', '--frequency', 'daily')).out), reports[0])
+    assert.deepEqual(JSON.parse((await backtest('--json', '--frequency', 'daily')).out), results[0])
     writeFileSync(file, csv(shuffled(POINTS, 8)))
     const second = await backtest('--json')
     assert.equal(second.out, first.out)
@@ -205,7 +205,7 @@ describe('--json', () => {
 test('--since and --until choose the windows, --fee-bps and --spread-bps what a purchase costs', async (t) => {
   const { backtest } = asked(t)
   const daily = async (...args: string[]) =>
-    JSON.parse((await backtest('--frequency', 'daily', '--json', ...args)).out) as BacktestReport
+    JSON.parse((await backtest('--frequency', 'daily', '--json', ...args)).out) as BacktestResult
   const part = await daily('--since', '2026-01-25', '--until', '2026-02-01')
   assert.deepEqual(
     [part.first_start, part.last_end],

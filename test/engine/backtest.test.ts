@@ -9,11 +9,11 @@ import { DAY_MS, HOUR_MS, type Instant, MINUTE_MS, plus } from '../../src/core/t
 import { FREQUENCIES, WINDOW_MS } from '../../src/core/window.ts'
 import { backtest, type History, seededRandom, tranchesOf, type Windows } from '../../src/engine/backtest.ts'
 import {
-  type BacktestReport,
+  type BacktestResult,
   mean,
   meanInterval,
   quantile,
-  reportOf,
+  resultOf,
   savingsOf,
 } from '../../src/engine/backtest-savings.ts'
 import { layout } from '../../src/engine/slot-reserve.ts'
@@ -38,8 +38,8 @@ const near = (actual: number, expected: number, within = 1e-9): void =>
 
 const FREE = { fee_bps: 0, spread_bps: 0 }
 
-const reported = (windows: Windows, history: History, costs = FREE): BacktestReport =>
-  reportOf(windows, { file: 'f', history, costs })
+const reported = (windows: Windows, history: History, costs = FREE): BacktestResult =>
+  resultOf(windows, { file: 'f', history, costs })
 
 describe('one window worked out by hand', () => {
   // Bars six hours apart make the failsafe begin twelve hours before the end: at the third price.
@@ -345,8 +345,8 @@ test('savings by year: a window belongs to the year in which it begins', () => {
 
 describe('what was found, in words', () => {
   const history = historyOf(walk(40 * 24, { seed: 6, everyMs: HOUR_MS }))
-  const measured: BacktestReport = { ...reported(backtest(history, 'daily'), history), blocks: 12 }
-  const of = (mean_bp: number, mean_bp_ci95: [number, number], more = {}): BacktestReport => ({
+  const measured: BacktestResult = { ...reported(backtest(history, 'daily'), history), blocks: 12 }
+  const of = (mean_bp: number, mean_bp_ci95: [number, number], more = {}): BacktestResult => ({
     ...{ ...measured, mean_bp, mean_bp_ci95, over_dca_bp: -2, over_dca_bp_ci95: [-8, 5] },
     ...more,
   })

@@ -12,7 +12,7 @@ import { type Plan, type PlanRequest, writePlan } from '../../src/core/plan.ts'
 import { type Instant, plus } from '../../src/core/time.ts'
 import { linkUser, setUserStatus, type UserStatus } from '../../src/core/user.ts'
 import { type Attempt, testOf, type WakeUp, type Webhook } from '../../src/core/webhook.ts'
-import { type PassReport, runPass } from '../../src/engine/pass.ts'
+import { type PassResult, runPass } from '../../src/engine/pass.ts'
 import { type Machine, machineAt } from '../../src/machine.ts'
 import type { AuditEntry, ListedExecution, ListedPlan, NewKey, Store } from '../../src/store/store.ts'
 import { temporaryFolder } from '../support/database.ts'
@@ -140,7 +140,7 @@ export const plansNamed = (count: number, from = 0): string[] =>
 export async function tick(
   { store, machine }: Pick<World, 'store' | 'machine'>,
   usdPrice?: string | Price,
-): Promise<PassReport> {
+): Promise<PassResult> {
   const at = typeof usdPrice === 'string' ? price(usdPrice) : usdPrice
   const report = await runPass({
     store,

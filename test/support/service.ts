@@ -15,7 +15,7 @@ import { createSandboxDesk } from '../../src/cli/service/sandbox-desk.ts'
 import { price } from '../../src/core/money.ts'
 import type { Environment } from '../../src/core/partner.ts'
 import { type Instant, plus } from '../../src/core/time.ts'
-import { type PassReport, runPass } from '../../src/engine/pass.ts'
+import { type PassResult, runPass } from '../../src/engine/pass.ts'
 import { type AppOptions, createApp } from '../../src/http/app.ts'
 import { type Listener, listenOn } from '../../src/http/listen.ts'
 import { createOpsApp } from '../../src/http/ops/endpoints.ts'
@@ -104,7 +104,7 @@ export type Service = {
   advance: (ms: number) => void
   /** `body` is sent as JSON, a string or bytes as they are. */
   call: (method: string, path: string, body?: unknown, options?: CallOptions) => Promise<Answer>
-  tick: (priceUsd?: string) => Promise<PassReport>
+  tick: (priceUsd?: string) => Promise<PassResult>
   issueKey: (slug: string, environment: Environment) => Promise<string>
 }
 

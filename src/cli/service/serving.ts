@@ -117,16 +117,16 @@ export function startScheduler(options: SchedulerOptions, everyMs: number): { st
     const started = performance.now()
     try {
       const passed = await passUnlessFrozen(options)
-      const { report, frozen } = passed
+      const { result, frozen } = passed
       const durationMs = performance.now() - started
       const stop = frozen && frozenProblem(frozen).message
       if (stop !== null && frozen?.at !== knownFrozen) log.warn({}, stop)
       knownFrozen = frozen?.at ?? null
-      const failures = await nameFailures(store, report?.failed ?? [])
+      const failures = await nameFailures(store, result?.failed ?? [])
       for (const failure of failures) log.error({}, failure)
       follow(finish(passed, durationMs))
       // As for a tick from cron, a pass prevented by another reports nothing.
-      if (frozen || report) follow(ping(stop ?? (failures.join('\n') || null)))
+      if (frozen || result) follow(ping(stop ?? (failures.join('\n') || null)))
     } catch (error) {
       const why = error instanceof Problem ? { code: error.code, error: error.message } : { err: error }
       log.error(why, 'tick failed')
@@ -136,10 +136,10 @@ export function startScheduler(options: SchedulerOptions, everyMs: number): { st
   }
 
   /** The lock of the pass is released by now, so a slow receiver does not delay the next pass. */
-  async function finish({ report, frozen }: Passed, durationMs: number): Promise<void> {
+  async function finish({ result, frozen }: Passed, durationMs: number): Promise<void> {
     const warn = (message: string, fields: object): void => log.warn(fields, message)
-    const woken = report && (await wakePartners(report, { store, send: async () => send, warn }))
-    log.info(passJson({ report, frozen, woken, now: machine.clock(), durationMs }), 'tick')
+    const woken = result && (await wakePartners(result, { store, send: async () => send, warn }))
+    log.info(passJson({ result, frozen, woken, now: machine.clock(), durationMs }), 'tick')
   }
 
   const next = (): void => follow(pass())

@@ -9,7 +9,7 @@ import { usage } from '../../core/problem.ts'
 import { counted } from '../../core/text.ts'
 import { formatInstant } from '../../core/time.ts'
 import { failsafeStart } from '../../core/window.ts'
-import type { FailedPlan, PassOptions, PassReport, Rehearsal } from '../../engine/pass.ts'
+import type { FailedPlan, PassOptions, PassResult, Rehearsal } from '../../engine/pass.ts'
 import type { Feed } from '../../price/feed.ts'
 import type { Preview, Store } from '../../store/store.ts'
 import { type Woken, wakePartners } from '../../webhook/wake-partners.ts'
@@ -76,31 +76,31 @@ async function tick(cli: Cli, store: Store, options: TickCommandOptions): Promis
   const observe = await feedOf(cli, store, options)
   const webhooks = await lazyWebhooks(options)
   const started = performance.now()
-  const { report, frozen } = await passUnlessFrozen({ store, machine, observe })
-  const woken = report && (await wake(cli, { store, webhooks }, report))
+  const { result, frozen } = await passUnlessFrozen({ store, machine, observe })
+  const woken = result && (await wake(cli, { store, webhooks }, result))
   const now = machine.clock()
-  const json = passJson({ report, frozen, woken, now, durationMs: performance.now() - started })
-  const failures = await nameFailures(store, report?.failed ?? [])
+  const json = passJson({ result, frozen, woken, now, durationMs: performance.now() - started })
+  const failures = await nameFailures(store, result?.failed ?? [])
   for (const failure of failures) warn(cli, failure)
   if (json.plans_failed) cli.exitWith(EXIT.found)
   if (cli.globals().json) cli.streams.out.write(`${JSON.stringify(json)}\n`)
   else if (cli.streams.out.isTTY)
     cli.streams.out.write(`${frozen ? frozenProblem(frozen).message : passInWords(json)}\n`)
   if (frozen) return { failure: frozenProblem(frozen).message }
-  return report && { failure: failures.length > 0 ? failures.join('\n') : null }
+  return result && { failure: failures.length > 0 ? failures.join('\n') : null }
 }
 
-/** `report` is null when another pass was running, or the database is frozen. */
-export type Passed = { report: PassReport | null; frozen: Frozen | null }
+/** `result` is null when another pass was running, or the database is frozen. */
+export type Passed = { result: PassResult | null; frozen: Frozen | null }
 
 /** A frozen database fails no job: cron would mail that every minute. A moved one does: throws database_moved. */
 export async function passUnlessFrozen(options: PassOptions): Promise<Passed> {
   const { runPass } = await import('../../engine/pass.ts')
   try {
-    return { report: await runPass(options), frozen: null }
+    return { result: await runPass(options), frozen: null }
   } catch (error) {
     if (!(error instanceof FrozenProblem)) throw error
-    return { report: null, frozen: error.frozen }
+    return { result: null, frozen: error.frozen }
   }
 }
 
@@ -153,23 +153,23 @@ export async function nameFailures(store: Store, failed: readonly FailedPlan[]):
 }
 
 /** The counts of a pass. One that was skipped, or found the database frozen, says so. */
-export const passJson = ({ report, frozen, woken, now, durationMs }: PassOutcome) => ({
-  at: formatInstant(report?.at ?? now),
-  price_usd: report?.price ? formatPrice(report.price) : null,
-  plans_evaluated: report?.plansEvaluated ?? 0,
-  executions_created: report?.executionsCreated ?? 0,
-  windows_rolled: report?.windowsRolled ?? 0,
+export const passJson = ({ result, frozen, woken, now, durationMs }: PassOutcome) => ({
+  at: formatInstant(result?.at ?? now),
+  price_usd: result?.price ? formatPrice(result.price) : null,
+  plans_evaluated: result?.plansEvaluated ?? 0,
+  executions_created: result?.executionsCreated ?? 0,
+  windows_rolled: result?.windowsRolled ?? 0,
   webhooks_sent: woken?.sent ?? 0,
   webhooks_failed: woken?.failed ?? 0,
   duration_ms: Math.round(durationMs),
-  ...(report === null && { skipped: true }),
+  ...(result === null && { skipped: true }),
   ...(frozen && { frozen: frozenJson(frozen) }),
-  ...(report && report.failed.length > 0 && { plans_failed: report.failed.length }),
+  ...(result && result.failed.length > 0 && { plans_failed: result.failed.length }),
 })
 
 type PassOutcome = Passed & {
   woken: Woken | null
-  now: PassReport['at']
+  now: PassResult['at']
   durationMs: number
 }
 

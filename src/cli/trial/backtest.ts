@@ -6,7 +6,7 @@ import { counted } from '../../core/text.ts'
 import { type Instant, utcDate } from '../../core/time.ts'
 import { FREQUENCIES, type Frequency, type Layout } from '../../core/window.ts'
 import type { History } from '../../engine/backtest.ts'
-import type { BacktestReport, Summary, Year } from '../../engine/backtest-savings.ts'
+import type { BacktestResult, Summary, Year } from '../../engine/backtest-savings.ts'
 import type { Cli } from '../context.ts'
 import { time, wholeNumber, word } from '../options.ts'
 import { type Column, createProgress, note, print, renderTable, wrapped } from '../terminal.ts'
@@ -47,14 +47,14 @@ function basisPoints(text: string): number {
   )
 }
 
-/** A chart cannot go to stdout, which has the report. */
+/** A chart cannot go to stdout, which has the result. */
 const chartFile = word((text) => text !== '-', 'A chart goes into a file.')
 
 async function run(cli: Cli, file: string, options: Options): Promise<void> {
   const { frequency, tranches, since, until, feeBps, spreadBps, chart } = options
   if (since !== undefined && until !== undefined && until <= since)
     throw usage('--until is not after --since.')
-  const [{ backtest, WARM_UP_DAYS }, { reportOf }, { hasFewBlocks }] = await Promise.all([
+  const [{ backtest, WARM_UP_DAYS }, { resultOf }, { hasFewBlocks }] = await Promise.all([
     import('../../engine/backtest.ts'),
     import('../../engine/backtest-savings.ts'),
     import('./verdict.ts'),
@@ -65,18 +65,18 @@ async function run(cli: Cli, file: string, options: Options): Promise<void> {
   const runs = (frequency ? [frequency] : FREQUENCIES).map((each) => {
     const windows = backtest(history, each, { layout, since, until })
     if (windows.start.length === 0) throw tooShort(file, each, { ...options, warmUpDays: WARM_UP_DAYS })
-    return { windows, report: reportOf(windows, { file, history, costs }) }
+    return { windows, result: resultOf(windows, { file, history, costs }) }
   })
-  const reports = runs.map(({ report }) => report)
+  const results = runs.map(({ result }) => result)
   if (chart !== undefined) {
     const { drawBacktest } = await import('./chart.ts')
     await writeChart(chart, drawBacktest(runs, history))
     note(cli, `The chart is in ${chart}.`)
   }
-  for (const { frequency: each, blocks, block_days: days } of reports.filter(hasFewBlocks))
+  for (const { frequency: each, blocks, block_days: days } of results.filter(hasFewBlocks))
     note(cli, `Few ${days}-day blocks (${blocks}): do not rely on the intervals of ${each} windows.`)
-  const words = await wordsOf(reports)
-  print(cli, frequency ? reports[0] : reports, () => words)
+  const words = await wordsOf(results)
+  print(cli, frequency ? results[0] : results, () => words)
 }
 
 /** Replaces a chart that is already there, but nothing else: neither the prices nor a database. */
@@ -138,13 +138,13 @@ function tooShort(
 
 const LINE_COLUMNS = 118
 
-async function wordsOf(reports: BacktestReport[]): Promise<string> {
+async function wordsOf(results: BacktestResult[]): Promise<string> {
   const { foundByStart, foundInMoney } = await import('./verdict.ts')
-  const parts = [await tableOf(reports)]
-  if (reports.some(({ years }) => years.length > 1)) parts.push(await yearsOf(reports))
-  for (const report of reports)
+  const parts = [await tableOf(results)]
+  if (results.some(({ years }) => years.length > 1)) parts.push(await yearsOf(results))
+  for (const result of results)
     parts.push(
-      [foundByStart(report), foundInMoney(report)].flatMap((said) => wrapped(said, LINE_COLUMNS)).join('\n'),
+      [foundByStart(result), foundInMoney(result)].flatMap((said) => wrapped(said, LINE_COLUMNS)).join('\n'),
     )
   parts.push(wrapped(READING, LINE_COLUMNS).join('\n'))
   return parts.join('\n\n')
@@ -158,23 +158,23 @@ const READING =
 
 type Row = Summary & { name: string; drift: string; skill: string }
 
-function tableOf(reports: BacktestReport[]): Promise<string> {
-  const rows = reports.flatMap((report): Row[] => {
-    const { lump, clock, dca, minimum } = report.baselines
+function tableOf(results: BacktestResult[]): Promise<string> {
+  const rows = results.flatMap((result): Row[] => {
+    const { lump, clock, dca, minimum } = result.baselines
     const blank = { drift: '', skill: '' }
-    const title = `${report.frequency} (${counted(report.windows, 'window')})`
-    const [low, high] = report.skill_bp_ci95
+    const title = `${result.frequency} (${counted(result.windows, 'window')})`
+    const [low, high] = result.skill_bp_ci95
     // The years on which it was tuned prove nothing about others.
     const within = low > 0 || high < 0 ? ', in this sample' : ''
-    const skill = `${signed(report.skill_bp)} ${interval(report.skill_bp_ci95)}${within}`
+    const skill = `${signed(result.skill_bp)} ${interval(result.skill_bp_ci95)}${within}`
     return [
-      { ...report, name: title, drift: signed(report.drift_bp), skill },
+      { ...result, name: title, drift: signed(result.drift_bp), skill },
       { ...clock, name: '  clock', ...blank },
       // In a daily window both are one purchase at the start.
-      ...(report.frequency === 'daily' ? [] : [{ ...dca, name: '  plain DCA', ...blank }]),
+      ...(result.frequency === 'daily' ? [] : [{ ...dca, name: '  plain DCA', ...blank }]),
       {
         ...lump,
-        name: report.frequency === 'daily' ? '  plain DCA, lump at start' : '  lump at start',
+        name: result.frequency === 'daily' ? '  plain DCA, lump at start' : '  lump at start',
         ...blank,
       },
       { ...minimum, name: '  the minimum', ...blank },
@@ -201,16 +201,16 @@ const COLUMNS: Column<Row>[] = [
 ]
 
 /** A line for each year; a year in which no window of a frequency begins has none of its figures. */
-function yearsOf(reports: BacktestReport[]): Promise<string> {
+function yearsOf(results: BacktestResult[]): Promise<string> {
   type Line = { year: number; of: (Year | undefined)[] }
-  const years = [...new Set(reports.flatMap((report) => report.years.map(({ year }) => year)))].sort()
+  const years = [...new Set(results.flatMap((result) => result.years.map(({ year }) => year)))].sort()
   const lines = years.map(
     (year): Line => ({
       year,
-      of: reports.map((report) => report.years.find((one) => one.year === year)),
+      of: results.map((result) => result.years.find((one) => one.year === year)),
     }),
   )
-  const columns = reports.flatMap(({ frequency }, i): Column<Line>[] => {
+  const columns = results.flatMap(({ frequency }, i): Column<Line>[] => {
     const figure = (title: string, write: (year: Year) => string): Column<Line> => ({
       title,
       of: ({ of }) => (of[i] ? write(of[i]) : null),

@@ -9,14 +9,14 @@ import { counted, grouped } from '../../core/text.ts'
 import { formatInstant, HOUR_MS, type Instant, utcDate } from '../../core/time.ts'
 import { type Frequency, WINDOW_MS } from '../../core/window.ts'
 import { type History, tranchesOf, type Windows } from '../../engine/backtest.ts'
-import type { BacktestReport, Summary } from '../../engine/backtest-savings.ts'
+import type { BacktestResult, Summary } from '../../engine/backtest-savings.ts'
 import { markup, quantile, savingsOf } from '../../engine/backtest-savings.ts'
 import { wrapped } from '../terminal.ts'
 import { finding, findings, foundByStart, foundOfDca, hasFewBlocks } from './verdict.ts'
 
 /** The part of a picture that a panel adds: at most one grid, and series on its first axes. */
 export type Panel = Pick<EChartsOption, 'title' | 'grid' | 'xAxis' | 'yAxis' | 'legend' | 'series'>
-type Run = { windows: Windows; report: BacktestReport }
+type Run = { windows: Windows; result: BacktestResult }
 type Place = { left: number; top: number }
 type Point = [x: number, y: number | string]
 
@@ -83,16 +83,16 @@ const RUN_PX = { height: 576, lower: 216, right: 464, plot: 86, legend: 300 }
 const TITLE_CHARACTERS = 76
 
 export function drawBacktest(runs: readonly Run[], history: History): string {
-  const reports = runs.map(({ report }) => report)
-  const titles = wrapped(findings(reports), TITLE_CHARACTERS)
-  const panels = [headOf(titles, reports, history)]
+  const results = runs.map(({ result }) => result)
+  const titles = wrapped(findings(results), TITLE_CHARACTERS)
+  const panels = [headOf(titles, results, history)]
   let top = PX.head + titles.length * PX.line
   for (const run of runs) {
     panels.push(...panelsOf(run, history, top))
-    top += RUN_PX.height + rowsPx(run.report)
+    top += RUN_PX.height + rowsPx(run.result)
   }
   panels.push({ title: { left: PX.margin, top, subtext: CAUTION } })
-  const spoken = { title: findings(reports), description: inWords(reports) }
+  const spoken = { title: findings(results), description: inWords(results) }
   return drawPanels(panels, { width: PX.width, height: top + PX.foot, ...spoken })
 }
 
@@ -101,14 +101,14 @@ Intervals are drawn from whole calendar blocks, because windows overlap. What a 
 saved is drift of the market, not timing. A win rate says nothing without the mean and the worst cases. Past prices promise no later ones.`
 
 /** The chart in words, for those who listen to it. */
-function inWords(reports: readonly BacktestReport[]): string {
+function inWords(results: readonly BacktestResult[]): string {
   const said = (way: Way): string => {
     const [mean, wins, p5, worst] = figuresOf(way)
     return `${way.name}: mean ${mean}, 5th percentile ${p5}, worst ${worst}, ${wins} of windows above zero`
   }
-  const sentences = (report: BacktestReport): string =>
-    `${finding(report)}. ${foundByStart(report)} Savings in basis points: ${waysOf(report).map(said).join('; ')}.`
-  return [foundOfDca(reports), ...reports.map(sentences), CAUTION.replace('\n', ' ')].join(' ')
+  const sentences = (result: BacktestResult): string =>
+    `${finding(result)}. ${foundByStart(result)} Savings in basis points: ${waysOf(result).map(said).join('; ')}.`
+  return [foundOfDca(results), ...results.map(sentences), CAUTION.replace('\n', ' ')].join(' ')
 }
 
 const NAME_MAX = 60
@@ -119,12 +119,12 @@ function fileName(file: string): string {
   return name.length > NAME_MAX ? `${name.slice(0, NAME_MAX)}\u2026` : name
 }
 
-function headOf(titles: readonly string[], reports: readonly BacktestReport[], { at }: History): Panel {
-  const { file, fee_bps, spread_bps } = reports[0] ?? { file: '', fee_bps: 0, spread_bps: 0 }
+function headOf(titles: readonly string[], results: readonly BacktestResult[], { at }: History): Panel {
+  const { file, fee_bps, spread_bps } = results[0] ?? { file: '', fee_bps: 0, spread_bps: 0 }
   const [first, last] = [at[0], at.at(-1)].map((time) => utcDate((time ?? 0) as Instant))
   const costs = `a fee of ${fee_bps} bp and half a spread of ${spread_bps} bp; the average price has neither.`
   const subtext = [
-    foundOfDca(reports),
+    foundOfDca(results),
     `${fileName(file)}: ${grouped(at.length)} prices, ${first} to ${last} (UTC), one tick at each`,
     'The average price (TWAP) is that of a purchase spread evenly over the same window. 1 bp is 0.01 %.',
     fee_bps + spread_bps === 0 ? 'No purchase pays a fee or a spread.' : `Every purchase pays ${costs}`,
@@ -137,22 +137,22 @@ function headOf(titles: readonly string[], reports: readonly BacktestReport[], {
 const SPANS: Record<Frequency, string> = { daily: '24 hours', weekly: '7 days', 'bi-weekly': '14 days' }
 
 function panelsOf(run: Run, history: History, top: number): Panel[] {
-  const { frequency, windows, starts, first_start, last_end } = run.report
+  const { frequency, windows, starts, first_start, last_end } = run.result
   const begun = `one begun every ${counted(starts.every_minutes, 'minute')}`
   const period = `${first_start.slice(0, 10)} to ${last_end.slice(0, 10)}`
   const subtext = `${grouped(windows)} overlapping windows of ${SPANS[frequency]}, ${begun}, ${period}`
-  const lower = top + RUN_PX.lower + rowsPx(run.report)
+  const lower = top + RUN_PX.lower + rowsPx(run.result)
   return [
     {
       title: {
         left: PX.margin,
         top: top + 16,
-        text: finding(run.report),
+        text: finding(run.result),
         textStyle: { fontSize: 16 },
         subtext,
       },
     },
-    meansOf(run.report, { left: PX.margin, top: top + 70 }),
+    meansOf(run.result, { left: PX.margin, top: top + 70 }),
     spreadOf(run, { left: PX.margin, top: lower }),
     windowOf(run, history, { left: RUN_PX.right, top: lower }),
   ]
@@ -171,7 +171,7 @@ function signed(value: number, places: number): string {
 type Way = { name: string; summary: Summary; isScaled: boolean }
 
 /** A lump varies ten times as much: on the axis, its interval would squeeze all others into one point. */
-function waysOf({ baselines: { clock, dca, lump }, frequency, ...policy }: BacktestReport): Way[] {
+function waysOf({ baselines: { clock, dca, lump }, frequency, ...policy }: BacktestResult): Way[] {
   const way = (name: string, summary: Summary, isScaled = true): Way => ({ name, summary, isScaled })
   const ways = [way('with live prices', policy), way('by the clock, no prices', clock)]
   // One purchase a day is the only one of a daily window.
@@ -179,7 +179,7 @@ function waysOf({ baselines: { clock, dca, lump }, frequency, ...policy }: Backt
   return [...ways, way('plain DCA, once a day', dca), way('lump at the start', lump, false)]
 }
 
-const rowsPx = (report: BacktestReport): number => 24 * (waysOf(report).length + 2)
+const rowsPx = (result: BacktestResult): number => 24 * (waysOf(result).length + 2)
 const [BY_START, DRIFT] = ['the same, by start of plan', 'of which market drift']
 const [MEAN, ALONE] = ['mean and 95 % interval', 'mean alone']
 const MEANS = 'means of the plans that begin at each moment'
@@ -189,22 +189,22 @@ const COLUMNS = { mean: column(150), wins: column(56), p5: column(62), worst: co
 const columns = ([mean, wins = '', p5 = '', worst = '']: string[]): string =>
   `{mean|${mean}}{wins|${wins}}{p5|${p5}}{worst|${worst}}`
 
-function meansOf(report: BacktestReport, { left, top }: Place): Panel {
-  const { starts, drift_bp, baselines, blocks, block_days } = report
-  const ways = waysOf(report)
+function meansOf(result: BacktestResult, { left, top }: Place): Panel {
+  const { starts, drift_bp, baselines, blocks, block_days } = result
+  const ways = waysOf(result)
   const range = [starts.lowest_mean_bp, starts.highest_mean_bp]
   const ends = ways.flatMap(({ summary, isScaled }) => (isScaled ? summary.mean_bp_ci95 : summary.mean_bp))
   const [low, high] = [Math.min(0, ...range, ...ends), Math.max(0, ...range, ...ends)]
   const margin = 0.1 * (high - low)
   const points = ways.flatMap((way) => intervalOf(way, [low - margin, high + margin]))
-  const compared = `plain DCA: ${signed(baselines.dca.mean_bp, 2)} bp, with live prices: ${signed(report.mean_bp, 2)} bp`
+  const compared = `plain DCA: ${signed(baselines.dca.mean_bp, 2)} bp, with live prices: ${signed(result.mean_bp, 2)} bp`
   const basis = `intervals by drawing from ${counted(blocks, 'calendar block')} of ${block_days} days`
-  const subtext = `${compared}; ${basis}${hasFewBlocks(report) ? ': too few to lean on' : ''}`
+  const subtext = `${compared}; ${basis}${hasFewBlocks(result) ? ': too few to lean on' : ''}`
   const text = 'Mean saving against the average price of the same window, beside other ways of buying'
   const [policy = [], ...others] = ways.map(figuresOf)
   const figures = [policy, [range.map(short).join(' to ')], [signed(drift_bp, 2)], ...others].map(columns)
   const names = ways.map((way) => way.name).toSpliced(1, 0, BY_START, DRIFT)
-  const grid = { left: left + 190, top: top + 62, width: 316, height: rowsPx(report) }
+  const grid = { left: left + 190, top: top + 62, width: 316, height: rowsPx(result) }
   const rows = { type: 'category', inverse: true } as const
   const dot = { symbol: 'circle', symbolSize: 10, color: POLICY, lineStyle: { width: 3 } }
   const posts = { symbol: 'rect', symbolSize: [1.5, 10], color: QUIET, lineStyle: { width: 1.5 } }
@@ -255,9 +255,9 @@ function figuresOf({ summary: { mean_bp, mean_bp_ci95, win_rate, p5_bp, worst_bp
 const BINS = 44
 const WORST = 'the worst twentieth of the windows'
 
-function spreadOf({ windows, report }: Run, { left, top }: Place): Panel {
-  const { mean_bp, p5_bp } = report
-  const savings = savingsOf(windows, windows.cost, report)
+function spreadOf({ windows, result }: Run, { left, top }: Place): Panel {
+  const { mean_bp, p5_bp } = result
+  const savings = savingsOf(windows, windows.cost, result)
   const [p1, p99] = [quantile(savings, 0.01), quantile(savings, 0.99)]
   const margin = p99 - p1 < 0.01 ? 1 : 0
   const [low, high] = [Math.min(p1, 0) - margin, Math.max(p99, 0) + margin]
@@ -316,11 +316,11 @@ export function medianWindow(savings: Float64Array): number {
   return found
 }
 
-function windowOf({ windows, report }: Run, history: History, { left, top }: Place): Panel {
-  const savings = savingsOf(windows, windows.cost, report)
+function windowOf({ windows, result }: Run, history: History, { left, top }: Place): Panel {
+  const savings = savingsOf(windows, windows.cost, result)
   const i = medianWindow(savings)
   const [start = 0, firstBar = 0, endBar = 0] = [windows.start[i], windows.firstBar[i], windows.endBar[i]]
-  const end = start + WINDOW_MS[report.frequency]
+  const end = start + WINDOW_MS[result.frequency]
   const { slots } = windows.layout
   const slotMs = (end - start) / slots
   const pointAt = (bar: number): Point => [history.at[bar] ?? 0, history.value[bar] ?? 0]
@@ -334,7 +334,7 @@ function windowOf({ windows, report }: Run, history: History, { left, top }: Pla
   const price = { ...stroke('price', { color: QUIET, width: 1 }, ...prices), markArea }
   const levels = [
     level('average', windows.twap[i] ?? 0, { color: INK, width: 1.5, type: 'dashed' }),
-    level('paid', markup(report) * (windows.cost[i] ?? 0), { color: POLICY, width: 1.5 }),
+    level('paid', markup(result) * (windows.cost[i] ?? 0), { color: POLICY, width: 1.5 }),
   ]
   const fires = tranchesOf(history, windows, i)
   const marks = TRIGGERS.flatMap((trigger) => {
@@ -344,7 +344,7 @@ function windowOf({ windows, report }: Run, history: History, { left, top }: Pla
     return data.length === 0 ? [] : [{ type: 'scatter' as const, name, data, symbol, symbolSize, color }]
   })
   const minInterval = (windows.twap[i] ?? 0) < 1_000 ? 0.01 : 1
-  const isDay = report.frequency === 'daily'
+  const isDay = result.frequency === 'daily'
   const begun = formatInstant(start as Instant).replace('T', ' ')
   const said = `from ${begun.slice(0, 16)} UTC on: ${counted(fires.length, 'tranche')}, saving ${signed(savings[i] ?? 0, 1)} bp`
   const grounds = `grey and white in turn: ${counted(slots, 'slot')} of ${Number((slotMs / HOUR_MS).toFixed(1))} hours`

@@ -4,9 +4,9 @@
 import { counted, grouped } from '../../core/text.ts'
 import { DAY_MS } from '../../core/time.ts'
 import { type Frequency, WINDOW_MS } from '../../core/window.ts'
-import { type BacktestReport, BLOCKS_MIN, type Costs, markup } from '../../engine/backtest-savings.ts'
+import { type BacktestResult, BLOCKS_MIN, type Costs, markup } from '../../engine/backtest-savings.ts'
 
-export const hasFewBlocks = ({ blocks }: Pick<BacktestReport, 'blocks'>): boolean => blocks < BLOCKS_MIN
+export const hasFewBlocks = ({ blocks }: Pick<BacktestResult, 'blocks'>): boolean => blocks < BLOCKS_MIN
 
 /** How a saving is written without its sign, and the unit after it. */
 type Unit = { places: number; name: string }
@@ -32,25 +32,25 @@ function rangeOf(low: number, high: number, unit: Unit): string {
 }
 
 /** "95 %: 0.6 to 2.6 bp less". */
-const intervalOf = (report: BacktestReport, [low, high]: [number, number], unit: Unit): string =>
-  hasFewBlocks(report) ? 'too few blocks for an interval' : `95 %: ${rangeOf(low, high, unit)}`
+const intervalOf = (result: BacktestResult, [low, high]: [number, number], unit: Unit): string =>
+  hasFewBlocks(result) ? 'too few blocks for an interval' : `95 %: ${rangeOf(low, high, unit)}`
 
 const NAMES: Record<Frequency, string> = { daily: 'Daily', weekly: 'Weekly', 'bi-weekly': 'Bi-weekly' }
 
-export function finding(report: BacktestReport): string {
-  const { frequency, mean_bp, mean_bp_ci95 } = report
-  return `${NAMES[frequency]} windows paid ${inMean(mean_bp, mean_bp)} (${intervalOf(report, mean_bp_ci95, BP)})`
+export function finding(result: BacktestResult): string {
+  const { frequency, mean_bp, mean_bp_ci95 } = result
+  return `${NAMES[frequency]} windows paid ${inMean(mean_bp, mean_bp)} (${intervalOf(result, mean_bp_ci95, BP)})`
 }
 
-export function findings(reports: readonly BacktestReport[]): string {
-  const means = reports.map(({ mean_bp }) => mean_bp)
-  const [first] = reports
+export function findings(results: readonly BacktestResult[]): string {
+  const means = results.map(({ mean_bp }) => mean_bp)
+  const [first] = results
   return `On average, the timing paid ${inMean(Math.min(...means), Math.max(...means))}${first ? costly(first) : ''}`
 }
 
 /** The comparison that a founder asks for: the saving over the same amount each day. */
-export function foundOfDca(reports: readonly BacktestReport[]): string {
-  const means = reports.map(({ baselines }) => baselines.dca.mean_bp)
+export function foundOfDca(results: readonly BacktestResult[]): string {
+  const means = results.map(({ baselines }) => baselines.dca.mean_bp)
   return `Plain DCA, the same amount each day, paid ${inMean(Math.min(...means), Math.max(...means))}.`
 }
 
@@ -62,7 +62,7 @@ const inMean = (low: number, high: number): string =>
 const costly = (costs: Costs): string => (markup(costs) === 1 ? '' : ', with fee and spread')
 
 /** How much of a plan's mean is the chance of its beginning. */
-export function foundByStart({ frequency, starts }: BacktestReport): string {
+export function foundByStart({ frequency, starts }: BacktestResult): string {
   const { plans, every_minutes, lowest_mean_bp, highest_mean_bp } = starts
   const every = plans === 1 ? '' : `, one every ${every_minutes} minutes`
   return (
@@ -76,13 +76,13 @@ export const PLAN_USD_A_YEAR = 12_000
 const YEAR_DAYS = 365.25
 
 /** The difference in a year, for a plan of a stated amount. Both sides pay the same fee and spread. */
-export function foundInMoney(report: BacktestReport): string {
-  const { frequency, mean_bp, mean_bp_ci95, over_dca_bp, over_dca_bp_ci95, years } = report
-  const even = (bp: number): number => (PLAN_USD_A_YEAR * timingBp(bp, report)) / 1e4
-  const dca = (bp: number): number => (PLAN_USD_A_YEAR * bp) / markup(report) / 1e4
+export function foundInMoney(result: BacktestResult): string {
+  const { frequency, mean_bp, mean_bp_ci95, over_dca_bp, over_dca_bp_ci95, years } = result
+  const even = (bp: number): number => (PLAN_USD_A_YEAR * timingBp(bp, result)) / 1e4
+  const dca = (bp: number): number => (PLAN_USD_A_YEAR * bp) / markup(result) / 1e4
   const compared = (usdOf: (bp: number) => number, bp: number, [low, high]: [number, number]): string[] => [
     lessOrMore(usdOf(bp), USD),
-    `(${intervalOf(report, [usdOf(low), usdOf(high)], USD)})`,
+    `(${intervalOf(result, [usdOf(low), usdOf(high)], USD)})`,
   ]
   const [evenly, evenlyWithin] = compared(even, mean_bp, mean_bp_ci95)
   const [overDca, overDcaWithin] = compared(dca, over_dca_bp, over_dca_bp_ci95)
@@ -92,7 +92,7 @@ export function foundInMoney(report: BacktestReport): string {
   return (
     `In money: of ${grouped(PLAN_USD_A_YEAR)} USD a year, ${perWindow.toFixed(2)} a window, a plan paid ${evenly} ` +
     `than spending evenly ${evenlyWithin} and ${overDca} than plain DCA ${overDcaWithin}` +
-    `${years.length > 1 ? `; in the worst year, ${inWorst}` : ''}.${costsInMoney(report)}`
+    `${years.length > 1 ? `; in the worst year, ${inWorst}` : ''}.${costsInMoney(result)}`
   )
 }
 

@@ -17,7 +17,7 @@ import {
 import { Problem } from '../../../src/core/problem.ts'
 import { formatInstant, plus } from '../../../src/core/time.ts'
 import { payloadOf } from '../../../src/core/webhook.ts'
-import { type PassReport, rehearsePass, runPass } from '../../../src/engine/pass.ts'
+import { type PassResult, rehearsePass, runPass } from '../../../src/engine/pass.ts'
 import { issueKey } from '../../../src/keys.ts'
 import type { AuditEntry, Store } from '../../../src/store/store.ts'
 import { type Delivery, wakePartners } from '../../../src/webhook/wake-partners.ts'
@@ -224,7 +224,7 @@ export async function runOnePass(parts: Parts, deed: PassDeed): Promise<PassSeen
 
 const REFUSALS = ['clock_disputed', 'database_frozen']
 
-async function unlessRefused(seen: PassSeen, pass: Promise<PassReport | null>): Promise<PassReport | null> {
+async function unlessRefused(seen: PassSeen, pass: Promise<PassResult | null>): Promise<PassResult | null> {
   try {
     const report = await pass
     if (report === null) throw new Error('the pass was skipped, though no other ran')
@@ -252,7 +252,7 @@ export async function firedAfter(store: Store, after: string | null): Promise<Fi
 async function wakeAll(
   { store, call }: Parts,
   deed: PassDeed,
-  { report, seen }: { report: PassReport; seen: PassSeen },
+  { report, seen }: { report: PassResult; seen: PassSeen },
 ) {
   const send = async ({ webhook: _, ...wakeUp }: Delivery) => {
     const tenant = `${wakeUp.tenant.partnerSlug}/${wakeUp.tenant.environment}`

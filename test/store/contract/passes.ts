@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import type { ExecutionId } from '../../../src/core/execution.ts'
 import { formatUsd, type Price, price, usd } from '../../../src/core/money.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS, plus } from '../../../src/core/time.ts'
-import { decisions, type PassReport, runPass } from '../../../src/engine/pass.ts'
+import { decisions, type PassResult, runPass } from '../../../src/engine/pass.ts'
 import type { ObservedPrice, PassCounts, PassStart, PlanDecisions, Store } from '../../../src/store/store.ts'
 import {
   allExecutions,
@@ -393,7 +393,7 @@ async function addPlans({ store, acme }: World, plans: number): Promise<void> {
   await Promise.all(names.map((partnerPlanId) => sendPlan(store, acme, { partnerPlanId })))
 }
 
-const pass = ({ machine }: World, store: Store): Promise<PassReport | null> =>
+const pass = ({ machine }: World, store: Store): Promise<PassResult | null> =>
   runPass({
     store,
     machine,
