@@ -57,7 +57,7 @@ export function useInstalled(argv: readonly string[], env: NodeJS.ProcessEnv): I
     const person = env.SUDO_USER ?? 'root'
     for (const [name, value] of Object.entries(settings)) env[name] ??= value
     return {
-      words: `the database is ${shownAddress(database)}, by ${file}${user === null ? '' : `, as the user ${user}`}`,
+      words: `using the database ${shownAddress(database)}, named in ${file}${user === null ? '' : `, as the user ${user}`}`,
       self: user !== null && env.SUDO_USER !== undefined ? 'sudo tranche' : 'tranche',
       osUser: user === null ? null : `${person} as ${user}`,
       become: () => user !== null && become(user, env),

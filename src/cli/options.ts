@@ -142,7 +142,7 @@ const filled =
     if (isEmpty) throw new InvalidArgumentError('It must not be empty.')
     const value = parse === undefined ? text : parse(text, previous)
     // Otherwise the parser would pass an empty text to the command.
-    if (value === null || value === undefined) throw new Error(`${JSON.stringify(text)} was read as nothing`)
+    if (value === null || value === undefined) throw new Error(`${JSON.stringify(text)} has no value`)
     return value
   }
 

@@ -395,8 +395,8 @@ export function lateFills({
     subject: tenantName(tenant),
     message:
       oldestAt === null
-        ? `${unkept} reported and refused, counted and not kept${such}: ask the partner, then \`${dismiss.join(' ')}\``
-        : `${kept} reported and refused, and not decided on, the oldest since ${formatInstant(oldestAt)}${more}`,
+        ? `${unkept} reported and refused; counted, not kept${such}: ask the partner, then \`${dismiss.join(' ')}\``
+        : `${kept} reported and refused, and waiting for a decision, the oldest since ${formatInstant(oldestAt)}${more}`,
     next: guideTo('levers#a-fill-that-was-refused'),
   }
 }
@@ -468,8 +468,8 @@ function backupMissing(result: JobResult, gone: string | null, now: Instant): Fo
 function backupFailed({ at, ok, wellAt, message }: JobResult): string | null {
   if (ok) return null
   const newest =
-    wellAt === null ? 'none has been made yet' : `the newest good one is of ${formatInstant(wellAt)}`
-  return `on ${formatInstant(at)} it failed, and ${newest} (${message})`
+    wellAt === null ? 'none has been made yet' : `the last good one was made at ${formatInstant(wellAt)}`
+  return `failed at ${formatInstant(at)} (${message}); ${newest}`
 }
 
 function backupOld({ endsAt, wellAt }: JobResult, now: Instant): string | null {

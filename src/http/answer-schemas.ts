@@ -275,7 +275,7 @@ const wokenFields = {
 export const advancedAnswer = z.object({
   ...tenantFields,
   done: flag(
-    'False when it takes longer than a call should: it goes on, and GET /sandbox shows how far it is. The counts ' +
+    'False when it takes longer than a call should: it continues, and GET /sandbox shows how far it is. The counts ' +
       'are then absent.',
     true,
   ),

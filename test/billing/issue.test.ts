@@ -120,7 +120,7 @@ test('numbers are given to a month once, in the order of the partners, and print
   assert.equal(await office.read(page), printed)
   const later = await office.tranche(`${page} --settings ${changed}`)
   assert.equal(later.out, printed)
-  assert.match(later.err, /R-2026-0002 was issued: names, addresses and tax are those of then/)
+  assert.match(later.err, /R-2026-0002 was issued: names, addresses and tax are as they were then/)
   assert.match(await office.read('billing reconcile --month 2026-10'), /agree/)
 })
 
@@ -389,8 +389,8 @@ test('options of an invoice that contradict each other are refused', async (t) =
   for (const [options, message] of [
     ['', /Give --month, or --number/],
     ['--month 2026-10', /Give --partner, or --output-dir/],
-    ['--number R-1 --month 2026-10', /--number goes without --partner, --month/],
-    ['--number R-1 --settings x.json', /--number goes without/],
+    ['--number R-1 --month 2026-10', /--number cannot be combined with --partner, --month/],
+    ['--number R-1 --settings x.json', /--number cannot be combined with/],
     ['--month 2026-10 --output-dir x --output y', /cannot be used with/],
     ['--month 2026-10 --partner acme --json --format md', /--json answers with JSON/],
   ] as const) {

@@ -42,9 +42,9 @@ test('root works on the database of the installed service as its user, and leave
   assert.match(out, /"os_user": ?"alice as tranche"/)
   assert.match(
     out,
-    /\{"warnings":\["the database is \/var\/lib\/elsewhere\/a b\.db, by \/etc\/tranche\/tranche\.env, as the user tranche"\]\}\n$/,
+    /\{"warnings":\["using the database \/var\/lib\/elsewhere\/a b\.db, named in \/etc\/tranche\/tranche\.env, as the user tranche"\]\}\n$/,
   )
-  const said = 'the database is /var/lib/elsewhere/a b.db, by /etc/tranche/tranche.env, as the user tranche\n'
+  const said = 'using the database /var/lib/elsewhere/a b.db, named in /etc/tranche/tranche.env, as the user tranche\n'
   assert.equal(err, said.repeat(2))
 })
 

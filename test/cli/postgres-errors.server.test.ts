@@ -84,7 +84,7 @@ const MEANT: Record<string, [code: string, text: string, begins: string][]> = {
     ['25006', 'x', 'db takes no writes (x): name the primary, and a user whose default_transaction_'],
     ['26000', 'x', 'db is behind a pool that gives one session to several connections (x)'],
     ['55000', 'x', 'db cannot be used (x): name another one.'],
-    ['53400', 'x', 'db allows this user too little (x), so the work in progress is not recorded'],
+    ['53400', 'x', 'A limit of db was reached (x), so the work in progress is not recorded'],
     ['53100', 'x', 'The disk or the memory of db is full or has failed (x), so the work in progress'],
     ['EAGAIN', 'x', 'db cannot be reached (it is busy: try again (EAGAIN)): start it, or name another'],
   ],

@@ -106,11 +106,11 @@ test('a backup is missed when it failed, is gone or is old; the next good one en
   const old = `the newest is of ${NOW_TEXT}, though one is due every day; does its job still run?`
   assert.deepEqual(seen([{ ...backup, endsAt: ago(1) }]), [old, next])
   const failed = { ...backup, ok: false, endsAt: ago(1), message: '/b: no room' }
-  const newest = `the newest good one is of ${NOW_TEXT}`
-  assert.deepEqual(seen([failed]), [`on ${NOW_TEXT} it failed, and ${newest} (/b: no room)`, next])
+  const newest = `the last good one was made at ${NOW_TEXT}`
+  assert.deepEqual(seen([failed]), [`failed at ${NOW_TEXT} (/b: no room); ${newest}`, next])
   const never = { ...failed, wellAt: null, backups: { folder: '/b', newest: null } }
   const none = 'none has been made yet'
-  assert.deepEqual(seen([never]), [`on ${NOW_TEXT} it failed, and ${none} (/b: no room)`, next])
+  assert.deepEqual(seen([never]), [`failed at ${NOW_TEXT} (/b: no room); ${none}`, next])
   const gone = '/b/1.db is gone or empty, and was the newest; are there others?'
   assert.deepEqual(seen([backup], { backupGone: '/b/1.db' }), [gone, next])
   // From before results had a folder.
@@ -137,7 +137,7 @@ test('a certificate is told when a third and a tenth of its life are left, unles
 test('of reports that were only counted the execution is named', () => {
   const lateFills = { kept: 0, oldestAt: null, unkept: 3, firstUnkept: 'exec_2' }
   const [late] = found({ partners: [{ ...calm, lateFills }] })
-  assert.match(late?.message ?? '', /^3 reported and refused, counted and not kept, such as of exec_2: /)
+  assert.match(late?.message ?? '', /^3 reported and refused; counted, not kept, such as of exec_2: /)
   assert.deepEqual(late?.next, ['tranche', 'docs', 'levers#a-fill-that-was-refused'])
   // For an unknown execution, only its owner is known.
   const [unknown] = found({ partners: [{ ...calm, lateFills: { ...lateFills, firstUnkept: null } }] })

@@ -295,7 +295,7 @@ const UNACCEPTABLE: [what: string, story: () => [accept: Voices['accept'], one: 
       report(fill('o2', usd('6')))
       return [accept, last()]
     },
-    /o2 is recorded already as a further purchase: say with "trade adjust".* end report 2 with "execution dismiss-late"/,
+    /o2 is recorded already as a further purchase: use "trade adjust".* dismiss report 2 with "execution dismiss-late"/,
   ],
   [
     'a further purchase from before an adjustment: it may be in that sum',
@@ -304,7 +304,7 @@ const UNACCEPTABLE: [what: string, story: () => [accept: Voices['accept'], one: 
       adjust(usd('15'))
       return [accept, last()]
     },
-    /o2 may be in the sum to which the execution was adjusted: say with "trade adjust"/,
+    /o2 may be in the sum to which the execution was adjusted: use "trade adjust"/,
   ],
   [
     'the same, where the clock went back between the report and the adjustment',
@@ -314,7 +314,7 @@ const UNACCEPTABLE: [what: string, story: () => [accept: Voices['accept'], one: 
       adjust(usd('18'), NOW)
       return [accept, last()]
     },
-    /o3 may be in the sum to which the execution was adjusted: say with "trade adjust"/,
+    /o3 may be in the sum to which the execution was adjusted: use "trade adjust"/,
   ],
   [
     'the first order, when all were adjusted together',
@@ -333,7 +333,7 @@ const UNACCEPTABLE: [what: string, story: () => [accept: Voices['accept'], one: 
       const { accept, last } = kept(fill('o1', usd('9'), usd('0.10')), fill('o1', usd('9')))
       return [accept, last()]
     },
-    /o1 is on record with 9\.00 USD .*nothing is left to record: end report 1 with "execution dismiss-late"/,
+    /o1 is on record with 9\.00 USD .*nothing is left to record: dismiss report 1 with "execution dismiss-late"/,
   ],
   [
     'more than anybody buys',

@@ -67,7 +67,7 @@ test('every block of the guide does what it says, and a service on the restored 
   assert.ok(before.length >= 4)
   const out = await run(before.join('\n'))
   assert.match(out, /is frozen: nothing fires and nothing is delivered until `tranche resume`/)
-  assert.match(out, /Stopped since the copy, and stopped in it:\n {2}plan_cancelled acme live p1\n/)
+  assert.match(out, /Stopped since the copy was made, and stopped again:\n {2}plan_cancelled acme live p1\n/)
   assert.match(out, /1 user erased again/)
   assert.match(out, /frozen +since \S+Z by \S+: restored from /)
   assert.match(out, /database\.carry_stop/)

@@ -121,7 +121,7 @@ test('the answer for an unknown execution is the same byte for byte, whoever has
     [UNKNOWN, 'acme', 'live', null, null, 'execution_not_found'],
   )
   assert.match(await shell(service, ['execution', 'late-fills']), /o1 .*execution_not_found/)
-  assert.match((await command(service, ['status'])).out, /1 reported and refused, and not decided on/)
+  assert.match((await command(service, ['status'])).out, /1 reported and refused, and waiting for a decision/)
 })
 
 test('what is only counted of unknown executions is ended by the command that the finding names', async (t) => {

@@ -151,7 +151,7 @@ suite('what somebody else put there', { concurrency: 2 }, () => {
       const { code, out, err } = await copy(to, ...(to === 'json' ? ['--json'] : []))
       assert.equal(code, 0, err)
       if (to === 'json') assert.deepEqual(JSON.parse(out).played_in, [`${source}-wal`])
-      else assert.ok(out.includes(`, verified, with what ${source}-wal holds of it; `), out)
+      else assert.ok(out.includes(`, verified, with its log ${source}-wal merged; `), out)
     }
   })
 

@@ -321,7 +321,7 @@ test('with everything stopped first, a recovery to a point in time is noticed al
   // Reading freezes nothing, and reports what the next write will find.
   const said = await store.readFrozen()
   assert.deepEqual([said?.kind, said?.by], ['timeline', 'tranche'])
-  assert.match(said?.reason ?? '', /goes on under timeline 2, and the last write was made under timeline 1/)
+  assert.match(said?.reason ?? '', /is on timeline 2, and the last write was made on timeline 1/)
   assert.deepEqual(await standby.ask('select from tranche.frozen', DATABASE), [])
   await assert.rejects(
     store.deliverDue(acmeLive, 1, (seen) => seen),

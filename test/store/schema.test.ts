@@ -80,12 +80,12 @@ test('what somebody added for reading is named and does no harm, nor does SQL th
   )
   const { code, err } = await shell.tranche(['restore', copy])
   assert.equal(code, 0, err)
-  const named = 'Not of tranche, and left as it is: table _litestream_seq, index mine, view months.'
+  const named = 'Not made by tranche, and left as it is: table _litestream_seq, index mine, view months.'
   assert.ok(err.includes(named), err)
   assert.equal((await shell.tranche(['check'])).code, 0)
   const { machine } = shell
   const seen = await runHere(['--db', shell.file, 'check'], { machine, terminals: ['stderr'] })
-  assert.match(seen.err, /^not of tranche, and no harm: table _litestream_seq, index mine, view months$/m)
+  assert.match(seen.err, /^not made by tranche, and harmless: table _litestream_seq, index mine, view months$/m)
 })
 
 test('a view in the place of a table is never read, however long that would take', {

@@ -68,10 +68,13 @@ function addReconcile(cli: Cli, billing: Command): void {
     )
     .option('--against <file>', "the partner's own orders as CSV, compared with ours; - is stdin")
     .option('--column-order <name>', 'the column of the order id, by default partner_order_id')
-    .option('--column-usd <name>', 'that of the dollars spent, by default usd_amount')
-    .option('--column-btc <name>', 'that of the bitcoin bought, by default btc_amount')
-    .option('--column-fee <name>', "of the partner's fee; by default partner_fee_usd, if it is there")
-    .option('--column-plan <name>', 'that of the plan, by default partner_plan_id if there is one')
+    .option('--column-usd <name>', 'the column of the dollars spent, by default usd_amount')
+    .option('--column-btc <name>', 'the column of the bitcoin bought, by default btc_amount')
+    .option(
+      '--column-fee <name>',
+      "the column of the partner's fee, by default partner_fee_usd if there is one",
+    )
+    .option('--column-plan <name>', 'the column of the plan, by default partner_plan_id if there is one')
     .addOption(delimiterOption())
     .option(...DECIMAL_COMMA)
     .addOption(timesOption('how its times are written: they are not compared'))
@@ -216,7 +219,7 @@ function addInvoice(cli: Cli, billing: Command): void {
       const { number, partner, month, settings, outputDir } = given
       if (number !== undefined && [partner, month, settings, outputDir].some((one) => one !== undefined))
         throw usage(
-          'A number names one page with its own settings: --number goes without --partner, --month, --settings and --output-dir.',
+          'An issued invoice has its own settings: --number cannot be combined with --partner, --month, --settings or --output-dir.',
         )
       const target = targetOf(cli, { output: outputDir ?? given.output, format: given.format }, 'html')
       const options = { ...given, ...target, settings: await settingsIn(settings) }

@@ -185,7 +185,7 @@ function tellAbout(
   const issued = settings === null ? [] : invoices.flatMap(({ issued }) => issued?.number ?? [])
   if (issued.length > 0) {
     const were = issued.length === 1 ? 'was' : 'were'
-    note(cli, `${issued.join(', ')} ${were} issued: names, addresses and tax are those of then.`)
+    note(cli, `${issued.join(', ')} ${were} issued: names, addresses and tax are as they were then.`)
   }
   if (invoices.some(({ isDraft }) => isDraft))
     note(cli, 'A draft: tranche billing issue gives the invoice its number.')

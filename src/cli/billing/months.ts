@@ -94,7 +94,7 @@ export async function warnOfSandboxes(cli: Cli, store: Store, { filter, months }
     warn(
       cli,
       `${slug} ${environment} is ${spellSpan(offsetMs)} ahead, in ${monthOf(now)}: a report of all test environments ` +
-        `goes by the real time and has nothing of it from then on. --partner ${slug} reports by its own time.`,
+        `ends at the real time. Add --partner ${slug} for a report in its own time.`,
     )
   }
   const more = ahead.length - SANDBOXES_NAMED

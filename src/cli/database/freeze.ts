@@ -52,7 +52,7 @@ async function resume(cli: Cli, store: Store, yes: boolean): Promise<void> {
   const due = `${counted(plans, 'plan')} will be due at the next tick, and ${counted(orders, 'instruction')} will be delivered at the next polls`
   await confirmForGood(cli, {
     yes,
-    what: 'What resumes buys again',
+    what: 'Resumed plans buy again',
     question: `Resume ${shown}? It is ${frozenInWords(frozen)}. ${due}.`,
   })
   await store.resume(auditEntry(cli, 'database.resume', shown))

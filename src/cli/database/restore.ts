@@ -144,9 +144,10 @@ function showRestored(cli: Cli, database: Database, old: Replaced, { sinceCopy, 
     },
     next,
   }
-  if (old.additions.length > 0) note(cli, `Not of tranche, and left as it is: ${old.additions.join(', ')}.`)
+  if (old.additions.length > 0)
+    note(cli, `Not made by tranche, and left as it is: ${old.additions.join(', ')}.`)
   for (const why of sinceCopy?.unread ?? []) warn(cli, `not read: ${why}`)
-  const played = old.playedIn.map((name) => `${name} was played into it`)
+  const played = old.playedIn.map((name) => `its log ${name} was merged into it`)
   const left = [
     old.database && `the old one is ${old.database}`,
     old.log && `the log that was beside it is ${old.log}`,
@@ -157,7 +158,7 @@ function showRestored(cli: Cli, database: Database, old: Replaced, { sinceCopy, 
       visible(head),
       ...(mended.erasedAgain > 0 ? [`${counted(mended.erasedAgain, 'user')} erased again`] : []),
       ...(sinceCopy ? issuedInWords(sinceCopy.issued, mended.kept) : []),
-      ...titled('Stopped since the copy, and stopped in it:', sinceCopy?.stops ?? [], stopInWords),
+      ...titled('Stopped since the copy was made, and stopped again:', sinceCopy?.stops ?? [], stopInWords),
       `It is frozen: nothing fires and nothing is delivered, and confirmations are recorded. Next, in this order (\`${FROZEN_GUIDE.join(' ')}\`):`,
       ...next.map(({ command, why }, i) => `${i + 1}. ${visible(command)}\n   ${why}`),
     ].join('\n'),
@@ -170,8 +171,12 @@ function issuedInWords(issued: readonly UnknownInvoice[], held: ReadonlySet<stri
   const has = issued.filter(({ number }) => held.has(number))
   const lacks = issued.filter(({ number }) => !held.has(number))
   return [
-    ...titled('Issued since the copy, and kept in it:', has, words),
-    ...titled('Issued since the copy, and NOT in it: do not issue before you know why:', lacks, words),
+    ...titled('Issued since the copy was made, and kept in it:', has, words),
+    ...titled(
+      'Issued since the copy was made, and NOT in it; find out why before you issue again:',
+      lacks,
+      words,
+    ),
   ]
 }
 

@@ -124,7 +124,11 @@ export async function undoInit(cli: Cli, place: Place, { yes, dryRun }: InitOpti
   const steps = undoSteps(place)
   if (!dryRun && !yes) {
     for (const { what } of steps) note(cli, `to do    ${what}`)
-    await confirmForGood(cli, { yes: false, what: 'This stops the service and its jobs', question: 'Go on?' })
+    await confirmForGood(cli, {
+      yes: false,
+      what: 'This stops the service and its jobs',
+      question: 'Undo all of this?',
+    })
   }
   if (!dryRun) for (const { perform } of steps) await perform()
   const taken = steps.map(({ what }) => ({ state: dryRun ? ('would' as const) : ('done' as const), what }))

@@ -86,7 +86,7 @@ export function partnerCommand(cli: Cli): Command {
 
   partner
     .command('enable')
-    .description('accept its keys again and go on with its plans; its monthly minimum is due again')
+    .description('accept its keys again and resume its plans; its monthly minimum is due again')
     .argument('<slug>')
     .action((partnerSlug: string) =>
       change(cli, partnerSlug, {
@@ -103,8 +103,8 @@ export function partnerCommand(cli: Cli): Command {
       .command(verb)
       .description(
         held
-          ? 'fire no new tranches for it; polls, confirmations and billing go on'
-          : 'go on with the plans of a held partner',
+          ? 'fire no new tranches for it; polls, confirmations and billing continue'
+          : 'resume the plans of a held partner',
       )
       .argument('<slug>')
       .action(async (partnerSlug: string) => {

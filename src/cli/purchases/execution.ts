@@ -88,7 +88,7 @@ export function executionCommand(cli: Cli): Command {
     .addOption(
       new Option(
         '--order <id>',
-        "that have this order of the partner's, as a trade, a further purchase or a late fill",
+        "those with this order id of the partner's, as a trade, a further purchase or a late fill",
       ).conflicts(['stuck', 'status', 'since', 'limit']),
     )
     .action(({ status = null, since, limit, stuck = false, order, ...given }: ListOptions) =>
@@ -389,7 +389,7 @@ function addLateFillCommands(cli: Cli, execution: Command): void {
     .addOption(new Option('--all', 'all of its late fills that wait for a decision').conflicts('partner'))
     .option(
       '--partner <slug>',
-      'instead of an execution: what was only counted of executions that the ledger does not know',
+      'instead of an execution: the reports of unknown executions that were counted and not kept',
       slug,
     )
     .addOption(envOption())
@@ -462,7 +462,7 @@ export function noteSchedule(cli: Cli, booked: Booked, key: string | null): void
   } else if (isNewWindow && trade.recordedAt < window.end)
     warn(
       cli,
-      `The ledger had lost the window of this order, and what is left of it gets other keys: book every order of that window before a tick fires the rest.`,
+      `The ledger has lost the window of this order, and the rest of that window gets new idempotency keys: book every order of that window before the next tick.`,
     )
   else if (schedule !== null)
     note(
@@ -472,7 +472,7 @@ export function noteSchedule(cli: Cli, booked: Booked, key: string | null): void
   else if (key !== null)
     note(
       cli,
-      `Of plan ${execution.partnerPlanId}, the tranche of this key is not the next one: its schedule stays as it is.`,
+      `This key is not of the next tranche of plan ${execution.partnerPlanId}: its schedule stays as it is.`,
     )
 }
 
@@ -516,7 +516,7 @@ function stillWaiting(cli: Cli, executionId: string, waiting: readonly number[])
   const options = ['--report', `${waiting[0]}`, '--reason', 'WHY']
   const argv = ['tranche', 'execution', 'dismiss-late', executionId, ...options]
   const which = `${counted(waiting.length, 'late fill')} of this execution still ${waiting.length === 1 ? 'waits' : 'wait'} for a decision`
-  return `${which} (report ${waiting.join(', ')}): accept what was bought besides; end what was not with ${commandLine(cli.self(), argv)}`
+  return `${which} (report ${waiting.join(', ')}): accept each one that was bought too; dismiss the others with ${commandLine(cli.self(), argv)}`
 }
 
 const acceptanceJson = (executionId: string, acceptance: Acceptance) =>

@@ -45,7 +45,7 @@ export function checkCommand(cli: Cli): Command {
       // For a person only: mail from cron should be worth reading.
       if (cli.streams.err.isTTY) {
         for (const line of sandboxLines(sandboxes)) note(cli, `sandbox ${line}`)
-        if (additions.length > 0) note(cli, `not of tranche, and no harm: ${additions.join(', ')}`)
+        if (additions.length > 0) note(cli, `not made by tranche, and harmless: ${additions.join(', ')}`)
       }
       if (!ok) cli.exitWith(EXIT.found)
       await ping(ok ? null : inWords(findings))

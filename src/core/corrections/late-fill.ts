@@ -113,7 +113,7 @@ function acceptBeside(facts: Recording, late: LateFill, now: Instant): Correctio
     const amounts = `${formatUsd(soFar.usd)} USD for ${formatBtc(soFar.btc)} BTC`
     throw new Problem(
       'adjustment_conflict',
-      `Order ${report.partnerOrderId} is on record with ${amounts}, so nothing is left to record: end report ${reportId} with "execution dismiss-late".`,
+      `Order ${report.partnerOrderId} is on record with ${amounts}, so nothing is left to record: dismiss report ${reportId} with "execution dismiss-late".`,
     )
   }
   const right = { ...further.reduce(plusAmounts, reported), reason, reportId, partnerOrderId: null }
@@ -139,7 +139,7 @@ const lateFillConflict = (message: string): Problem => new Problem('late_fill_co
 
 const undecidable = ({ report, reportId }: LateFill, why: string): Problem =>
   lateFillConflict(
-    `Order ${report.partnerOrderId} ${why}: say with "trade adjust" what the execution comes to in all. If that is on record already, or only a fee differs, end report ${reportId} with "execution dismiss-late".`,
+    `Order ${report.partnerOrderId} ${why}: use "trade adjust" to enter the total of the execution. If that is on record already, or only a fee differs, dismiss report ${reportId} with "execution dismiss-late".`,
   )
 
 export const waiting = (late: readonly LateFill[]): number[] =>

@@ -152,7 +152,7 @@ const ANSWERS: Record<string, (usual: Json, whole: Json) => Examples> = {
   }),
   SandboxAdvanced: (usual, whole) => ({
     done: { summary: 'It is done', value: whole },
-    underWay: { summary: 'It goes on', value: { ...usual, done: false } },
+    underWay: { summary: 'Still under way', value: { ...usual, done: false } },
   }),
   MonthlyStatement: (usual) => ({
     month: { summary: 'A month that is not over', value: { ...usual, environment: 'live' } },

@@ -195,7 +195,7 @@ export const OPERATIONS: Record<string, Operation> = {
     operationId: 'deleteWebhook',
     tag: 'Webhooks',
     summary: 'End the wake-ups',
-    description: `Touches no execution: polling goes on as before. ${SAFE}`,
+    description: `Touches no execution: polling continues as before. ${SAFE}`,
     answer: 'WebhookDeleted',
   },
   'GET /partner/v1/webhooks/deliveries': {
@@ -254,7 +254,7 @@ export const OPERATIONS: Record<string, Operation> = {
     summary: 'Move the clock of your test environment forward',
     description:
       'Everything fires that falls due on the way. What takes longer than a call should is answered with done false ' +
-      'and goes on; the clock then shows how far it is. It ends early when the service is stopped, after ten minutes, ' +
+      'and continues; the clock then shows how far it is. It ends early when the service is stopped, after ten minutes, ' +
       `and once it has created ${ADVANCE_EXECUTIONS_MAX} executions: call again for the rest. An environment holds at ` +
       `most ${EXECUTIONS_MAX}. Not safe to retry: each call moves the clock. ` +
       `${WAKING} ${SANDBOX}`,

@@ -159,7 +159,7 @@ const standbyGoneLook =
   async () => {
     if (!(await look((tx) => tx.get(UNREPLICATED)))) return []
     const message =
-      'waits for no standby any more: what it has confirmed is on this one disk alone (synchronous_standby_names)'
+      'no longer waits for a standby: what it has confirmed is on this disk only (synchronous_standby_names)'
     const next = ['psql', namedInCommand(server), '-c', 'table pg_stat_replication']
     return [finding({ kind: 'standby_away', severity: 'ticket', subject: 'server', message, next })]
   }
@@ -196,8 +196,7 @@ const INTEGRITY = query(
 
 const MESSAGES: Record<IntegrityRow['what'], (row: IntegrityRow) => string> = {
   checksums: ({ n }) => `${n} of its pages did not have the checksum they were written with`,
-  index: () =>
-    'is incomplete: neither its uniqueness nor what it finds can be relied on until `reindex` has rebuilt it',
+  index: () => 'is invalid: until `reindex` has rebuilt it, it may miss rows and let in duplicates',
   constraint: () => 'was never validated: rows may break it',
 }
 

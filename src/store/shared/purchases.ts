@@ -185,7 +185,7 @@ export const createPurchaseStore = (base: Base): PurchaseStore => ({
         if (!unkept)
           throw new Problem(
             'late_fill_not_found',
-            `No report of ${tenantName(tenant)} was only counted because its execution is not known.`,
+            `${tenantName(tenant)} has no reports of unknown executions that were counted and not kept.`,
           )
         yield* tx.together(countNoUnknown(tx, tenant), addAudit(tx, entryOf(unkept), real))
         return unkept

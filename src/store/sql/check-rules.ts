@@ -200,7 +200,7 @@ export const LEDGER_RULES: Rule[] = [
             select 1 from executions e where e.execution_id = l.execution_id and e.tenant_id = l.tenant_id)
           else l.reason <> 'execution_not_found' end`,
     message: () =>
-      'has a late fill that counts as accepted, and no trade or adjustment of it, or one that is of another tenant, or none of its own',
+      'has an accepted late fill without a trade or adjustment of its own, or with one of another tenant',
   },
   {
     // An accepted late fill is an adjustment with the amounts of its report, for an order that nothing else holds. One

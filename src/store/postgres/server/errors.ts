@@ -49,7 +49,7 @@ const MEANINGS: [ProblemCode, Record<string, string>][] = [
         '{server} is behind a pool that gives one session to several connections ({error}): tranche needs one in session mode (in PgBouncer, pool_mode = session).',
       '^55000': '{server} cannot be used ({error}): name another one.',
       '^53400':
-        '{server} allows this user too little ({error}), so the work in progress is not recorded: raise that limit.',
+        'A limit of {server} was reached ({error}), so the work in progress is not recorded: raise it.',
       '^5[38]':
         'The disk or the memory of {server} is full or has failed ({error}), so the work in progress is not recorded: make room there.',
       'SASL: .*password':

@@ -69,7 +69,7 @@ const numberOf = (timeline: string | null): number => Number.parseInt(timeline ?
 function reasonOf({ system_id, timeline, known_system, known_timeline }: FreezeState): string {
   const [was, is] = [numberOf(known_timeline), numberOf(timeline)]
   return system_id === known_system
-    ? `the server goes on under timeline ${is}, and the last write was made under timeline ${was}: it may lack writes that were answered`
+    ? `the server is on timeline ${is}, and the last write was made on timeline ${was}: it may lack writes that were answered`
     : `this is another server (system identifier ${system_id}) than the one that took the last write (${known_system}): it may lack writes that were answered`
 }
 

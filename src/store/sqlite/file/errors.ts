@@ -219,8 +219,8 @@ function unusable(file: string, folder: string): string {
 }
 
 const unwritable = (file: string, folder: string): string =>
-  `${file} cannot be written, and even a reader has to write the log beside it: ${folder} belongs to ${ownerOf(folder)}, ` +
-  `the file to ${ownerOf(file)}; ${isOursGone(file, folder) ? `as root, give it back: \`${giveBack(file).join(' ')}\`` : runAs(file)}, ` +
+  `${file} cannot be written, and even a reader has to write to its log: ${folder} belongs to ${ownerOf(folder)}, ` +
+  `the file to ${ownerOf(file)}; ${isOursGone(file, folder) ? `as root, restore its owner: \`${giveBack(file).join(' ')}\`` : runAs(file)}, ` +
   'or on a read-only disk copy the file and its -wal to a folder of yours and name the copy with --db.'
 
 // Kinds of SQLite errors: the file is locked, damaged, or not a database.
