@@ -9,7 +9,7 @@ import { DAY_MS, plus } from '../../src/core/time.ts'
 import { setUserStatus } from '../../src/core/user.ts'
 import { openFile } from '../../src/store/sqlite/file/connection.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
-import { assertSound, DUE, link, PRICE, plan, setUser, userPath } from '../http/steps.ts'
+import { assertSound, DUE, link, PRICE, plan, setUser, tenantOf, userPath } from '../http/steps.ts'
 import { addCrowd } from '../support/large-database.ts'
 import { type Service, startService, T0 } from '../support/service.ts'
 import { measure, watched } from '../support/within.ts'
@@ -35,7 +35,7 @@ function fillAll(file: string): void {
 
 test('a report of 12,000 trades of one day is read piece by piece, and adds up', async (t) => {
   const service = await startService(t)
-  const tenant = (await service.store.findTenant('acme', 'test')) as Tenant
+  const tenant = await tenantOf(service)
   addCrowd(service.file, tenant.tenantId, { user: 'crowd', plans: TRADES_OF_A_DAY, status: 'sent' })
   fillAll(service.file)
   service.setClock(plus(T0, DAY_MS))
@@ -61,7 +61,7 @@ test('a report of 12,000 trades of one day is read piece by piece, and adds up',
 
 test('reports of one key are made one after the other, and of more than a year of them at once some are put off', async (t) => {
   const service = await startService(t)
-  const tenant = (await service.store.findTenant('acme', 'test')) as Tenant
+  const tenant = await tenantOf(service)
   addCrowd(service.file, tenant.tenantId, { user: 'crowd', plans: 2_000, status: 'sent' })
   fillAll(service.file)
   service.setClock(plus(T0, DAY_MS))
@@ -82,7 +82,7 @@ const CROWD = 12_000
 
 async function crowded(t: Parameters<typeof startService>[0], status: 'pending' | 'sent', plans = CROWD) {
   const service = await startService(t)
-  const tenant = (await service.store.findTenant('acme', 'test')) as Tenant
+  const tenant = await tenantOf(service)
   addCrowd(service.file, tenant.tenantId, { user: 'crowd', plans, status })
   return { service, tenant }
 }

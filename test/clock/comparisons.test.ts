@@ -7,7 +7,7 @@ import { DAY_MS, HOUR_MS, MINUTE_MS, plus } from '../../src/core/time.ts'
 import { createRateLimit } from '../../src/http/turns.ts'
 import { issueKey } from '../../src/keys.ts'
 import { machine } from '../../src/machine.ts'
-import { WEBHOOKS } from '../http/steps.ts'
+import { tenantOf, WEBHOOKS } from '../http/steps.ts'
 import { AUDIT, type Service, startService, T0 } from '../support/service.ts'
 
 const YEAR_MS = 365 * DAY_MS
@@ -22,8 +22,7 @@ for (const off of OFF) {
 
     test('keys: an end is reached early or late by as much, and a last use is marked by the clock', async (t) => {
       const { store, setClock } = await startService(t)
-      const tenant = await store.findTenant('acme', 'live')
-      assert.ok(tenant)
+      const tenant = await tenantOf({ store }, 'live')
       const { record, secret } = issueKey({ tenant, label: null, lifetimeMs: 30 * MINUTE_MS }, machine)
       await store.addKey(record, AUDIT)
       assert.ok(secret)
@@ -47,8 +46,7 @@ for (const off of OFF) {
 
     test('sandboxes: their time goes with the clock, and back with it', async (t) => {
       const { store, setClock, now } = await startService(t)
-      const tenant = await store.findTenant('acme', 'test')
-      assert.ok(tenant)
+      const tenant = await tenantOf({ store })
       const { wakeUpId, end } = await store.beginAdvance(tenant, DAY_MS, AUDIT)
       const decisions = { roll: () => null, decide: () => assert.fail(), newExecutionId: () => assert.fail() }
       await store.moveSandbox(tenant, DAY_MS, { wakeUpId, planIds: [], decisions })

@@ -6,7 +6,7 @@ import { periodOf } from '../../src/core/month.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS, monthOf, plus } from '../../src/core/time.ts'
 import { issueKey } from '../../src/keys.ts'
 import { machine } from '../../src/machine.ts'
-import { confirmPath, link, plan, poll } from '../http/steps.ts'
+import { confirmPath, link, plan, poll, tenantOf } from '../http/steps.ts'
 import { AUDIT, fill, me, startService, T0 } from '../support/service.ts'
 import { now, openShop, type Shop } from './wrong-clock.ts'
 
@@ -35,8 +35,7 @@ test('expiry goes by the later of clock and record, and lifetimes by the clock',
   await service.tick()
   assert.equal((await store.fixPeriod(periodOf('2026-01'))).final, true)
   service.setClock(plus(end, -HOUR_MS))
-  const tenant = await store.findTenant('acme', 'live')
-  assert.ok(tenant)
+  const tenant = await tenantOf({ store }, 'live')
   const { record } = issueKey({ tenant, label: null, lifetimeMs: 2 * HOUR_MS }, machine)
   const added = await store.addKey(record, AUDIT)
   assert.deepEqual([added.createdAt, added.expiresAt], [plus(end, -HOUR_MS), plus(end, HOUR_MS)])

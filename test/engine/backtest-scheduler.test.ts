@@ -9,6 +9,7 @@ import { type Frequency, WINDOW_MS } from '../../src/core/window.ts'
 import { backtest, tranchesOf } from '../../src/engine/backtest.ts'
 import { openFile } from '../../src/store/sqlite/file/connection.ts'
 import { type Point, walk } from '../price/histories.ts'
+import { allExecutions } from '../store/world.ts'
 import { historyOf } from '../support/samples.ts'
 import { PLAN, startService, T0, USER } from '../support/service.ts'
 
@@ -55,10 +56,7 @@ async function scheduled(
     service.setClock(at)
     await service.tick(formatPrice(price))
   }
-  const executions = await service.store.listExecutions(
-    { slug: null, environment: null, status: null, stuck: false },
-    { after: null, limit: 1_000 },
-  )
+  const executions = await allExecutions(service.store)
   assert.deepEqual(await service.store.findFaults(), [])
   const units = executions.reduce((sum, { firing }) => sum + firing.units, 0)
   for (const { amount, firing } of executions) {

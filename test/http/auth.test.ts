@@ -3,28 +3,24 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
-import { type ApiKey, revoke } from '../../src/core/key.ts'
-import type { Environment } from '../../src/core/partner.ts'
-import { plus } from '../../src/core/time.ts'
+import { issueKey as makeKey } from '../../src/keys.ts'
 import { silentLog } from '../../src/log.ts'
+import { machineAt } from '../../src/machine.ts'
 import { AUDIT, type Service, startService, USER } from '../support/service.ts'
 import { converse, head, statuses } from './raw.ts'
-import { succeed, USERS } from './steps.ts'
+import { revokeKey, succeed, tenantOf, USERS } from './steps.ts'
 
 const ME = '/partner/v1/me'
 const MALFORMED = 'Expected Authorization: Bearer <key>'
 const INVALID = 'Invalid API key.'
 
-/** Issues a key and then changes its record as an operator's command would. */
-async function changedKey(
-  service: Service,
-  environment: Environment,
-  change: (key: ApiKey) => Partial<ApiKey>,
-) {
-  const secret = await service.issueKey('acme', environment)
-  const newest = (await service.store.listKeys('acme')).find(({ lastFour }) => lastFour === secret.slice(-4))
-  const decide = (key: ApiKey) => ({ key: { ...key, ...change(key) }, successor: null })
-  await service.store.changeKey(newest?.keyId ?? '', decide, AUDIT)
+/** A further key, which ends so long from now. */
+async function expiringKey({ store, now }: Service, lifetimeMs: number): Promise<string> {
+  const { record, secret } = makeKey(
+    { tenant: await tenantOf({ store }), label: null, lifetimeMs },
+    machineAt(now()).machine,
+  )
+  await store.addKey(record, AUDIT)
   return secret
 }
 
@@ -73,14 +69,16 @@ test('one word that is not a usable key of ours is invalid', async (t) => {
   const service = await startService(t)
   const { key } = service
   const elsewhere = await (await startService(t)).issueKey('acme', 'test')
+  const revoked = await service.issueKey('acme', 'test')
+  await revokeKey(service, revoked)
   const typo = `${key.slice(0, 30)}${key[30] === 'A' ? 'B' : 'A'}${key.slice(31)}`
   const keys = {
     'a character mistyped': typo,
     'a checksum mistyped': `${key.slice(0, -1)}${key.endsWith('0') ? '1' : '0'}`,
     'the other environment': key.replace('sse_test_', 'sse_live_'),
     'of another installation': elsewhere,
-    revoked: await changedKey(service, 'test', () => ({ revokedAt: service.now() })),
-    expired: await changedKey(service, 'test', () => ({ expiresAt: service.now() })),
+    revoked,
+    expired: await expiringKey(service, 0),
     'a word': 'x',
     'a long word': 'x'.repeat(4000),
   }
@@ -93,40 +91,31 @@ test('one word that is not a usable key of ours is invalid', async (t) => {
   assert.equal((await service.call('GET', ME)).status, 200)
 })
 
-const ENDINGS: [what: string, status: number, end: (service: Service, keyId: string) => Promise<unknown>][] =
+const ENDINGS: [what: string, status: number, end: (service: Service, key: string) => unknown][] = [
+  ['revoked', 401, revokeKey],
+  ['expired', 401, ({ advance }) => advance(60_000)],
   [
-    [
-      'revoked',
-      401,
-      ({ store }, keyId) =>
-        store.changeKey(keyId, (key, at) => ({ key: revoke(key, at), successor: null }), AUDIT),
-    ],
-    ['expired', 401, async ({ advance }) => advance(60_000)],
-    [
-      'of a partner that was disabled',
-      403,
-      ({ store }) => store.changePartner('acme', (seen) => ({ ...seen, status: 'disabled' }), AUDIT),
-    ],
-  ]
+    'of a partner that was disabled',
+    403,
+    ({ store }) => store.changePartner('acme', (seen) => ({ ...seen, status: 'disabled' }), AUDIT),
+  ],
+]
 
 for (const [what, status, end] of ENDINGS) {
   test(`a key that is ${what} while the body is on its way does nothing`, async (t) => {
     const service = await startService(t)
-    const key = await changedKey(service, 'test', () => ({ expiresAt: plus(service.now(), 60_000) }))
-    const keys = await service.store.listKeys('acme')
-    const keyId = keys.find(({ lastFour }) => lastFour === key.slice(-4))?.keyId ?? ''
+    const key = await expiringKey(service, 60_000)
     const { socket, received, until } = await converse(service.url)
     t.after(() => socket.destroy())
     const body = JSON.stringify(USER)
     socket.write(head('POST', USERS, key, [`Content-Length: ${body.length}`]) + body.slice(0, -1))
     // By then the head has been read: another call to the same server has been answered.
     assert.equal((await service.call('GET', ME, undefined, { key })).status, 200)
-    await end(service, keyId)
+    await end(service, key)
     socket.write(body.slice(-1))
     await until(/\}$/)
     assert.deepEqual(statuses(received()), [status])
-    const tenant = await service.store.findTenant('acme', 'test')
-    assert.ok(tenant)
+    const tenant = await tenantOf(service)
     assert.deepEqual(await service.store.listUsers(tenant, { after: null, limit: 10 }), [])
   })
 }

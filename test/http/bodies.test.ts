@@ -13,6 +13,7 @@ import {
   poll,
   sendFirst,
   succeed,
+  tenantOf,
   USERS,
   userPath,
   WEBHOOKS,
@@ -508,8 +509,7 @@ test('each bad value of each field is refused by name and nothing changes', asyn
   await link(service, 'kept')
   await plan(service, 'kept', 'kept')
   await service.tick(PRICE)
-  const tenant = await service.store.findTenant('acme', 'test')
-  assert.ok(tenant)
+  const tenant = await tenantOf(service)
   const content = async () => ({
     plans: await service.store.findPlans('kept'),
     counts: [await service.store.takeStock(service.now()), await service.store.readBacklog(service.now())],

@@ -7,7 +7,7 @@ import { shell } from '../levers/steps.ts'
 import { isOnServer } from '../support/database.ts'
 import { fill } from '../support/service.ts'
 import { startMonitored } from './monitored.ts'
-import { confirmPath, sendFirst, succeed, WEBHOOKS } from './steps.ts'
+import { confirmPath, sendFirst, succeed, tenantOf, WEBHOOKS } from './steps.ts'
 
 test('metrics: what happened is counted, a replay is not', async (t) => {
   const service = await startMonitored(t)
@@ -59,8 +59,7 @@ test('metrics: webhooks by status and by their last result', async (t) => {
   await succeed(service, 'POST', WEBHOOKS, { url: 'https://127.0.0.1/hook' })
   const series = 'tranche_webhooks{environment="test",last_result="none",status="active"}'
   assert.equal((await service.samples()).value(series), 1)
-  const tenant = await service.store.findTenant('acme', 'test')
-  assert.ok(tenant)
+  const tenant = await tenantOf(service)
   await service.store.changeWebhook(tenant, (webhook) => {
     assert.ok(webhook)
     return { ...webhook, status: 'paused', consecutiveFailures: 10 }

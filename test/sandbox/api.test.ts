@@ -11,8 +11,9 @@ import { Refusal } from '../../src/http/error-codes.ts'
 import { keyHash } from '../../src/keys.ts'
 import { silentLog } from '../../src/log.ts'
 import { type Machine, machineAt } from '../../src/machine.ts'
-import { link, plan, poll, succeed } from '../http/steps.ts'
+import { link, plan, poll, succeed, tenantOf } from '../http/steps.ts'
 import { damageAt, multiplyExecutions } from '../store/damage.ts'
+import { allExecutions } from '../store/world.ts'
 import { AUDIT, type Service, startService, T0 } from '../support/service.ts'
 
 const SANDBOX = '/partner/v1/sandbox'
@@ -108,18 +109,11 @@ const deskOf = (
 const ACCEPTED = { statusCode: 204, reason: null, durationMs: 1 }
 
 /** How many executions there are. */
-const madeIn = async ({ store }: Service) =>
-  (
-    await store.listExecutions(
-      { slug: null, environment: null, status: null, stuck: false },
-      { after: null, limit: 100 },
-    )
-  ).length
+const madeIn = async ({ store }: Service) => (await allExecutions(store)).length
 
 /** The test tenant, with a webhook. */
 async function withWebhook({ store }: Service) {
-  const tenant = await store.findTenant('acme', 'test')
-  assert.ok(tenant)
+  const tenant = await tenantOf({ store })
   await store.changeWebhook(tenant, (seen, now) => register(seen, 'https://a.example/', 's', now))
   return tenant
 }
@@ -159,8 +153,7 @@ test('a service that stops ends an advance at a step, and the clock says how far
   const { store } = service
   const { machine } = machineAt(T0)
   const desk = deskOf(store, machine, { answerAfterMs: 0 })
-  const tenant = await store.findTenant('acme', 'test')
-  assert.ok(tenant)
+  const tenant = await tenantOf({ store })
   const begun = await desk.advance(tenant, 3_000 * 24 * HOUR_MS, null)
   assert.equal(begun.done, false)
   await desk.stop()
@@ -175,8 +168,7 @@ test('a stop in the first seconds of an advance is no failure: it has come as fa
   const { store } = service
   const { machine } = machineAt(T0)
   const desk = deskOf(store, machine)
-  const tenant = await store.findTenant('acme', 'test')
-  assert.ok(tenant)
+  const tenant = await tenantOf({ store })
   const advancing = desk.advance(tenant, 3_000 * 24 * HOUR_MS, null)
   await desk.stop()
   assert.equal((await advancing).done, false)
@@ -205,8 +197,7 @@ test('an advance that ends early wakes its partner for what it has fired', async
 /** A desk on which a tenant's webhook may be woken twice a minute. */
 async function withFewWakeUps(t: TestContext) {
   const service = await withPlan(await startService(t))
-  const tenant = await service.store.findTenant('acme', 'test')
-  assert.ok(tenant)
+  const tenant = await tenantOf(service)
   const desk = deskOf(service.store, machineAt(T0).machine, { wakeUpsPerMinute: 2 })
   return {
     service,

@@ -6,7 +6,8 @@ import { formatInstant, MINUTE_MS, SECOND_MS } from '../../src/core/time.ts'
 import { TESTS_PER_MINUTE } from '../../src/core/webhook.ts'
 import { createGuard } from '../../src/webhook/address-guard.ts'
 import { isSignature } from '../../src/webhook/signature.ts'
-import { type Json, succeed } from '../http/steps.ts'
+import { type Json, succeed, tenantOf } from '../http/steps.ts'
+import { allExecutions } from '../store/world.ts'
 import { AUDIT, type CallOptions, runHere, type Service, startService, T0 } from '../support/service.ts'
 import { freePort } from '../support/within.ts'
 import { LOW_PRICE, startReceiver, startStage, WEBHOOKS } from './stage.ts'
@@ -44,10 +45,7 @@ test('every attempt is listed with how it ended, the newest first, and no other 
   answer.status = 503
   await stage.pass(LOW_PRICE)
   const sent = await deliveriesOf(stage)
-  const [earliest] = await stage.store.listExecutions(
-    { slug: null, environment: null, status: null, stuck: false },
-    { after: null, limit: 1 },
-  )
+  const [earliest] = await allExecutions(stage.store)
   const common = { event: 'executions.available', test: false, count: 2, origin }
   assert.deepEqual(
     sent.map(({ duration_ms, earliest_execution_id, ...rest }) => {
@@ -233,8 +231,7 @@ test('before a registration and after its end the fields are null', async (t) =>
 test('registering again replaces the address and the secret, restarts the counters, keeps created_at', async (t) => {
   const service = await startService(t)
   const first = await succeed(service, 'POST', WEBHOOKS, { url: URL_A })
-  const tenant = await service.store.findTenant('acme', 'test')
-  assert.ok(tenant)
+  const tenant = await tenantOf(service)
   for (const status of ['active', 'paused'] as const) {
     await service.store.changeWebhook(tenant, (seen) => {
       assert.ok(seen)

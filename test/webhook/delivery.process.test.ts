@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict'
 import { suite, type TestContext, test } from 'node:test'
 import { machine } from '../../src/machine.ts'
+import { allExecutions } from '../store/world.ts'
 import { refuse, rowsOf } from '../support/database.ts'
 import { finish, start, startServe } from '../support/process.ts'
 import { runHere } from '../support/service.ts'
@@ -17,11 +18,8 @@ import {
   startStage,
 } from './stage.ts'
 
-const ANY = { slug: null, environment: null, status: null, stuck: false }
 const executionIds = async (stage: Stage): Promise<string[]> =>
-  (await stage.store.listExecutions(ANY, { after: null, limit: 10_000 }))
-    .map(({ executionId }) => executionId)
-    .sort()
+  (await allExecutions(stage.store)).map(({ executionId }) => executionId).sort()
 const bodies = ({ received }: Receiver): { count: number; earliest_execution_id: string }[] =>
   received.map(({ raw }) => JSON.parse(raw.toString()))
 

@@ -3,11 +3,11 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { isSignature } from '../../src/webhook/signature.ts'
+import { allExecutions } from '../store/world.ts'
 import { type Received, type Stage, startReceiver, startStage, WEBHOOKS } from './stage.ts'
 
-const ANY = { slug: null, environment: null, status: null, stuck: false }
 const executionsOf = async (stage: Stage, slug: string, environment: string) =>
-  (await stage.store.listExecutions(ANY, { after: null, limit: 10_000 })).filter(
+  (await allExecutions(stage.store)).filter(
     ({ tenant }) => tenant.partnerSlug === slug && tenant.environment === environment,
   )
 const bodyOf = ({ raw }: Received) => JSON.parse(raw.toString())
