@@ -201,3 +201,26 @@ test('without a limit nothing is throttled, and a wrong key is refused before it
   }
   assert.equal((await limited.call('GET', ME)).status, 200)
 })
+
+test('a key revoked in the middle of a flood opens nothing from then on', async (t) => {
+  const service = await startService(t)
+  const answers: [isAfter: boolean, status: number][] = []
+  let isRevoked = false
+  const reached = Promise.withResolvers<void>()
+  const flood = async () => {
+    for (let n = 0; n < 20; n++) {
+      const isAfter = isRevoked
+      answers.push([isAfter, (await service.call('GET', ME)).status])
+      if (answers.length >= 200) reached.resolve()
+    }
+  }
+  const callers = Promise.all(Array.from({ length: 20 }, flood))
+  await reached.promise
+  await revokeKey(service, service.key)
+  isRevoked = true
+  await callers
+  const statusesOf = (after: boolean) =>
+    answers.flatMap(([isAfter, status]) => (isAfter === after ? status : []))
+  assert.equal(statusesOf(false)[0], 200)
+  assert.deepEqual(new Set(statusesOf(true)), new Set([401]))
+})

@@ -1,18 +1,21 @@
-// `webhook listen` as a developer runs it.
+// `webhook listen` as a developer runs it, and signatures as openssl computes them.
 
 import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
 import { createServer, type IncomingMessage } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
-import { isSignature } from '../../src/webhook/signature.ts'
+import { payloadOf } from '../../src/core/webhook.ts'
+import { isSignature, signatureOf } from '../../src/webhook/signature.ts'
 import { link, PRICE, plan, poll, revokeKey } from '../http/steps.ts'
 import { temporaryFolder } from '../support/database.ts'
 import { start } from '../support/process.ts'
 import { runHere, type Service, startService } from '../support/service.ts'
 import { freePort } from '../support/within.ts'
+import { deliveryTo, SECRET } from './stage.ts'
 
 type Received = { headers: IncomingMessage['headers']; raw: Buffer }
 
@@ -139,4 +142,10 @@ suite('webhook listen', { concurrency: 4 }, () => {
       assert.deepEqual([ended.code, ended.out], [code, ''], ended.err)
     }
   })
+})
+
+test('openssl computes the same signature, keyed with the whole secret', () => {
+  const input = payloadOf(deliveryTo('https://hook.example/'))
+  const printed = execFileSync('openssl', ['dgst', '-sha256', '-hmac', SECRET], { input, encoding: 'utf8' })
+  assert.equal(signatureOf(SECRET, input), `sha256=${printed.trim().split(' ').at(-1)}`)
 })
