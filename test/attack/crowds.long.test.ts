@@ -34,9 +34,7 @@ function fillAll(file: string): void {
 }
 
 test('a report of 12,000 trades of one day is read piece by piece, and adds up', async (t) => {
-  const service = await startService(t)
-  const tenant = await tenantOf(service)
-  addCrowd(service.file, tenant.tenantId, { user: 'crowd', plans: TRADES_OF_A_DAY, status: 'sent' })
+  const { service, tenant } = await crowded(t, 'sent', TRADES_OF_A_DAY)
   fillAll(service.file)
   service.setClock(plus(T0, DAY_MS))
   const period = await service.store.fixPeriod(periodOf('2026-01'), tenant)
@@ -60,9 +58,7 @@ test('a report of 12,000 trades of one day is read piece by piece, and adds up',
 })
 
 test('reports of one key are made one after the other, and of more than a year of them at once some are put off', async (t) => {
-  const service = await startService(t)
-  const tenant = await tenantOf(service)
-  addCrowd(service.file, tenant.tenantId, { user: 'crowd', plans: 2_000, status: 'sent' })
+  const { service } = await crowded(t, 'sent', 2_000)
   fillAll(service.file)
   service.setClock(plus(T0, DAY_MS))
   const other = await service.issueKey('bolt', 'test')

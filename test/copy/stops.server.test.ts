@@ -412,28 +412,6 @@ for (const kind of ['file', 'server'] as const) {
     assert.equal((await place.frozen())?.kind, 'restored')
   })
 
-  test(`a copy of a ${kind} that was put back is frozen too, until it is itself resumed`, async (t) => {
-    const place = await placeOf(t, kind)
-    await copied(place)
-    await place.restore()
-    const beside = (name: string) => join(dirname(place.shell.file), name)
-    await ourServer()
-    const other = kind === 'file' ? emptyDatabase(beside('other')) : beside('other.db')
-    await place.on('copy', '--to', other)
-    await place.on('backup', beside('backup.db'))
-    const restored = await place.frozen()
-    assert.equal(restored?.kind, 'restored')
-    for (const db of [other, beside('backup.db')]) {
-      const store = await (await databaseOf(db, place.shell.machine)).open({ create: false })
-      assert.deepEqual(await store.readFrozen(), restored)
-      await store.close()
-      await succeed(place.shell, '--db', db, 'resume', '--yes')
-      const tick = await succeed(place.shell, '--db', db, 'tick', '--price', '60000', '--json')
-      assert.equal(JSON.parse(tick).frozen, undefined)
-    }
-    assert.deepEqual(await place.frozen(), restored)
-  })
-
   test(`on a ${kind} a restore from a backup that was frozen itself carries all the same`, async (t) => {
     const place = await placeOf(t, kind)
     await place.within(async () => {})
