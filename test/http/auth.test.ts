@@ -8,7 +8,7 @@ import { silentLog } from '../../src/log.ts'
 import { machineAt } from '../../src/machine.ts'
 import { AUDIT, type Service, startService, USER } from '../support/service.ts'
 import { converse, head, statuses } from './raw.ts'
-import { revokeKey, succeed, tenantOf, USERS } from './steps.ts'
+import { revokeKey, tenantOf, USERS } from './steps.ts'
 
 const ME = '/partner/v1/me'
 const MALFORMED = 'Expected Authorization: Bearer <key>'
@@ -134,20 +134,6 @@ test('a use that cannot be noted is tried once, and warned of once, however many
   for (let n = 0; n < 5; n++) assert.equal((await call('GET', ME)).status, 200)
   await Promise.all(Array.from({ length: 20 }, () => call('GET', ME)))
   assert.deepEqual([tried, warned], [1, ['key use not noted']])
-})
-
-test('me tells partner and environment from the key alone', async (t) => {
-  const service = await startService(t)
-  for (const environment of ['test', 'live'] as const) {
-    const key = await service.issueKey('acme', environment)
-    assert.match(key, new RegExp(`^sse_${environment}_`))
-    assert.deepEqual(await succeed(service, 'GET', ME, undefined, { key }), {
-      partner_slug: 'acme',
-      partner_name: 'acme',
-      status: 'active',
-      environment,
-    })
-  }
 })
 
 test('the use of a key is noted, coarsely', async (t) => {
