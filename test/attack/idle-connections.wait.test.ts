@@ -2,12 +2,12 @@
 // long as the documented limits leave room for them.
 
 import assert from 'node:assert/strict'
-import { readFileSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
 import { type TestContext, test } from 'node:test'
 import { connectionLimitsOf } from '../../src/cli/service/serve.ts'
+import { residentMib } from '../bench/program.ts'
 import { head } from '../http/raw.ts'
-import { type Started, startServe } from '../support/process.ts'
+import { startServe } from '../support/process.ts'
 import { me, withKey } from '../support/service.ts'
 import { settled } from '../support/within.ts'
 
@@ -49,23 +49,18 @@ async function assertAnswered(url: string, key: string): Promise<void> {
   assert.ok(performance.now() - from < ANSWER_MS, `answered after ${Math.round(performance.now() - from)} ms`)
 }
 
-/** Resident memory of the process, as the system counts it. */
-function residentBytes({ child }: Started): number {
-  const kib = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${child.pid}/status`, 'utf8'))?.[1]
-  return Number(kib) * 1024
-}
-
 test('nearly as many as there may be, from this machine: others are answered', async (t) => {
   const { cwd, key } = await withKey(t)
   const served = await startServe(t, LIMIT, { cwd })
-  const before = residentBytes(served)
+  const resident = () => residentMib(served.child.pid ?? 0) * 1024 * 1024
+  const before = resident()
   const count = MOST - 50
   // After one refusal a connection may be idle for longer than it takes to open all of them.
   const spoken = await openIdle(t, served.url, count - SILENT, head('GET', '/nowhere', 'x'))
   const silent = await openIdle(t, served.url, SILENT)
   assert.equal(spoken.length + silent.length, count)
   for (let n = 0; n < 5; n++) await assertAnswered(served.url, key)
-  const each = (residentBytes(served) - before) / count
+  const each = (resident() - before) / count
   t.diagnostic(`${count} connections, ${Math.round(each)} bytes each`)
   assert.ok(each < BYTES_PER_CONNECTION, `${each} bytes for a connection`)
   assert.ok(!served.err().includes('"level":"error"'), served.err())
