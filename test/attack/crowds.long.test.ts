@@ -9,7 +9,7 @@ import { DAY_MS, plus } from '../../src/core/time.ts'
 import { setUserStatus } from '../../src/core/user.ts'
 import { openFile } from '../../src/store/sqlite/file/connection.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
-import { assertSound, DUE, link, PRICE, plan, setUser, userPath } from '../http/steps.ts'
+import { assertSound, DUE, link, PRICE, plan, setUser, tenantOf, userPath } from '../http/steps.ts'
 import { addCrowd } from '../support/large-database.ts'
 import { type Service, startService, T0 } from '../support/service.ts'
 import { measure, watched } from '../support/within.ts'
@@ -34,9 +34,7 @@ function fillAll(file: string): void {
 }
 
 test('a report of 12,000 trades of one day is read piece by piece, and adds up', async (t) => {
-  const service = await startService(t)
-  const tenant = (await service.store.findTenant('acme', 'test')) as Tenant
-  addCrowd(service.file, tenant.tenantId, { user: 'crowd', plans: TRADES_OF_A_DAY, status: 'sent' })
+  const { service, tenant } = await crowded(t, 'sent', TRADES_OF_A_DAY)
   fillAll(service.file)
   service.setClock(plus(T0, DAY_MS))
   const period = await service.store.fixPeriod(periodOf('2026-01'), tenant)
@@ -60,9 +58,7 @@ test('a report of 12,000 trades of one day is read piece by piece, and adds up',
 })
 
 test('reports of one key are made one after the other, and of more than a year of them at once some are put off', async (t) => {
-  const service = await startService(t)
-  const tenant = (await service.store.findTenant('acme', 'test')) as Tenant
-  addCrowd(service.file, tenant.tenantId, { user: 'crowd', plans: 2_000, status: 'sent' })
+  const { service } = await crowded(t, 'sent', 2_000)
   fillAll(service.file)
   service.setClock(plus(T0, DAY_MS))
   const other = await service.issueKey('bolt', 'test')
@@ -82,7 +78,7 @@ const CROWD = 12_000
 
 async function crowded(t: Parameters<typeof startService>[0], status: 'pending' | 'sent', plans = CROWD) {
   const service = await startService(t)
-  const tenant = (await service.store.findTenant('acme', 'test')) as Tenant
+  const tenant = await tenantOf(service)
   addCrowd(service.file, tenant.tenantId, { user: 'crowd', plans, status })
   return { service, tenant }
 }

@@ -9,7 +9,6 @@ import { type AddressInfo, connect, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import { setTimeout as wait } from 'node:timers/promises'
-import { connect as connectTls } from 'node:tls'
 import { createApp } from '../../src/http/app.ts'
 import { CALLS_MAX, listenOn } from '../../src/http/listen.ts'
 import { silentLog } from '../../src/log.ts'
@@ -33,6 +32,7 @@ import { me, notDelivered, startService, USER, withKey } from '../support/servic
 
 // Silent connections against a service with 256 descriptors, while its scheduler runs beside them.
 
+const ME = '/partner/v1/me'
 const DESCRIPTORS = 256
 const SILENT = 300
 /** The time limit on an incomplete request, the interval of the check, the grace, and a margin. */
@@ -101,7 +101,8 @@ suite('silent connections', { concurrency: 2 }, () => {
     const argv = [...TICKING, '--tls-cert', 'c.pem', '--tls-key', 'k.pem']
     const served = await startServe(t, argv, { cwd, program: LIMITED })
     const before = descriptors(served)
-    const calling = () => meOverTls(served.url, key, certificate.cert)
+    const request = head('GET', ME, key, ['Connection: close'])
+    const calling = async () => (await exchange(served.url, [request])).status
     assert.equal(await calling(), 200)
     // Closed at once, and then half way through a handshake: neither may cost a descriptor.
     for (const socket of await openSilent(t, served.url, 100)) socket.end()
@@ -121,27 +122,9 @@ suite('silent connections', { concurrency: 2 }, () => {
   })
 })
 
-function meOverTls(url: string, key: string, ca: string): Promise<number> {
-  const { hostname, port } = new URL(url)
-  return new Promise((resolve, reject) => {
-    const socket = connectTls({ host: hostname, port: Number(port), ca, timeout: 2_000 }, () => {
-      socket.write(
-        `GET /partner/v1/me HTTP/1.1\r\nHost: ${hostname}\r\nAuthorization: Bearer ${key}\r\nConnection: close\r\n\r\n`,
-      )
-    })
-    socket.once('data', (text) => {
-      resolve(Number(/^HTTP\/1\.1 (\d{3})/.exec(String(text))?.[1]))
-      socket.destroy()
-    })
-    socket.on('error', reject).on('timeout', () => socket.destroy(new Error('no answer')))
-    socket.on('close', () => reject(new Error('closed')))
-  })
-}
-
 // Clients that send a byte now and then, of a head or of a body, and bodies in the smallest pieces: they are
 // disconnected in time, and delay nobody.
 
-const ME = '/partner/v1/me'
 const EVERY_MS = 500
 /** The interval of the check, the grace that follows, and a margin for a slow machine. */
 const LATE_MS = 2_000 + 2_000 + 4_000
@@ -341,9 +324,15 @@ for (const [what, start, more] of [
     assert.ok(await isCutOff(t, client, more), 'it was cut off')
   })
 
-/** A server whose answers exceed the system's buffer for a connection. */
+/** More than the system's buffer for a connection. */
+const ANSWER_BYTES = 16 * MIB
+
+/** A server of such answers. */
 async function answerAtLength(t: TestContext, stallMs: number): Promise<string> {
-  const listener = await listenOn({ fetch: () => new Response('a'.repeat(16 * MIB)) }, { ...LOCAL, stallMs })
+  const listener = await listenOn(
+    { fetch: () => new Response('a'.repeat(ANSWER_BYTES)) },
+    { ...LOCAL, stallMs },
+  )
   t.after(() => Promise.all([listener.close(), listener.end()]))
   return listener.url
 }
@@ -361,11 +350,8 @@ async function isCutOff(t: TestContext, { socket }: Conversation, more: string) 
 
 test('a client that takes nothing of its answers is ended; one that takes them slowly is not', async (t) => {
   const stallMs = 4_000
-  // More than the system's buffer for a connection.
-  const answer = 'a'.repeat(16 * MIB)
-  const listener = await listenOn({ fetch: () => new Response(answer) }, { ...LOCAL, stallMs })
-  t.after(() => Promise.all([listener.close(), listener.end()]))
-  const [stuck, slow, tunnel] = await Promise.all([1, 2, 3].map(() => converse(listener.url)))
+  const url = await answerAtLength(t, stallMs)
+  const [stuck, slow, tunnel] = await Promise.all([1, 2, 3].map(() => converse(url)))
   assert.ok(stuck && slow && tunnel)
   const clients = [stuck, slow, tunnel]
   for (const { socket } of clients) socket.pause().write('GET / HTTP/1.1\r\nHost: x\r\n\r\n')
@@ -381,7 +367,7 @@ test('a client that takes nothing of its answers is ended; one that takes them s
   for (const { socket, ended, received } of [stuck, tunnel]) {
     socket.resume()
     await ended
-    assert.ok(received().length < answer.length, 'it was cut off')
+    assert.ok(received().length < ANSWER_BYTES, 'it was cut off')
   }
   for (const { socket } of clients) socket.destroy()
 })

@@ -3,16 +3,17 @@
 // machine, and elapsed time does not.
 
 import assert from 'node:assert/strict'
+import { connect, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { suite, test } from 'node:test'
+import { setTimeout as wait } from 'node:timers/promises'
 import { makeKey } from '../../src/core/key.ts'
 import { machine } from '../../src/machine.ts'
-import { startBare, startHelper } from '../bench/helper.ts'
+import { startBare } from '../bench/helper.ts'
 import { cpuUsOf } from '../bench/program.ts'
 import { temporaryFolder } from '../support/database.ts'
 import { startServe } from '../support/process.ts'
-import { runHere } from '../support/service.ts'
-import type { Done, Job } from './stampede.ts'
+import { me, runHere } from '../support/service.ts'
 
 const ROUNDS = 5
 const CONNECTIONS = 64
@@ -44,20 +45,17 @@ const FLOODS = {
 suite('strangers cost no more than a few times what they would cost bare Node', () => {
   for (const [what, { timesMax, requests }] of Object.entries(FLOODS))
     test(`a flood of ${what} takes no more than ${timesMax} times its processor time`, async (t) => {
-      const folder = temporaryFolder(t)
-      const stage = { after: (end: () => unknown) => t.after(async () => void (await end())), folder }
-      const served = await startServe(t, [], { cwd: folder })
-      const key = await partnerKey(folder)
-      const bare = await startBare(stage as never, 'node:http')
-      const script = join(import.meta.dirname, 'stampede.ts')
-      const crowd = await startHelper<Job, Done>(stage, script)
+      const cwd = temporaryFolder(t)
+      const served = await startServe(t, [], { cwd })
+      const key = await partnerKey(cwd)
+      const bare = await startBare({ after: (end) => t.after(async () => void (await end())) }, 'node:http')
       /** Microseconds of the server's processor time for each call of the flood. */
       const cost = async (url: string, pid: number): Promise<number> => {
-        await crowd.ask({ kind: 'flood', url, connections: CONNECTIONS, requests })
+        const flood = beginFlood(url, requests)
         const before = cpuUsOf(pid)
-        await new Promise((resolve) => setTimeout(resolve, FLOOD_MS))
+        await wait(FLOOD_MS)
         const after = cpuUsOf(pid)
-        const { calls } = await crowd.ask({ kind: 'stop' })
+        const calls = flood.end()
         assert.ok(calls > 100, `${calls} calls`)
         return (after - before) / calls
       }
@@ -75,11 +73,9 @@ suite('strangers cost no more than a few times what they would cost bare Node', 
       )
       assert.ok(times <= timesMax, `${times.toFixed(2)} times`)
       // A partner with a valid key is served meanwhile.
-      await crowd.ask({ kind: 'flood', url: ours.url, connections: CONNECTIONS, requests })
-      const authorization = `Bearer ${key}`
-      const answer = await fetch(`${ours.url}/partner/v1/me`, { headers: { authorization } })
-      assert.equal(answer.status, 200)
-      await crowd.ask({ kind: 'stop' })
+      const flood = beginFlood(ours.url, requests)
+      assert.equal((await me(ours.url, key)).status, 200)
+      flood.end()
     })
 })
 
@@ -88,4 +84,72 @@ async function partnerKey(folder: string): Promise<string> {
   await runHere(['--db', db, 'partner', 'create', 'acme', '--name', 'Acme'])
   const { out } = await runHere(['--db', db, 'key', 'create', 'acme', '--env', 'live', '--json'])
   return JSON.parse(out).key
+}
+
+/** Calls without a break over all connections, with one request after the other; `end` says how many were answered. */
+function beginFlood(url: string, requests: readonly string[]): { end: () => number } {
+  let [sent, calls] = [0, 0]
+  const ends = Array.from({ length: CONNECTIONS }, () =>
+    caller(
+      url,
+      () => requests[sent++ % requests.length] ?? '',
+      () => {
+        calls += 1
+      },
+    ),
+  )
+  return {
+    end: () => {
+      for (const end of ends) end()
+      return calls
+    },
+  }
+}
+
+const END = Buffer.from('\r\n\r\n')
+
+/**
+ * Sends `next()` whenever the last request was answered, and reports it; reconnects after a disconnect. The answers
+ * must be whole, with a length.
+ */
+function caller(url: string, next: () => string, onAnswer: () => void) {
+  const { hostname: host, port } = new URL(url)
+  let socket: Socket
+  let hasEnded = false
+  const begin = (): void => {
+    let heard = Buffer.alloc(0)
+    let isAnswered = true
+    const send = (): void => {
+      isAnswered = false
+      socket.write(next())
+    }
+    socket = connect({ host, port: Number(port), noDelay: true })
+    socket.on('connect', send)
+    socket.on('data', (chunk: Buffer<ArrayBuffer>) => {
+      heard = heard.length === 0 ? chunk : Buffer.concat([heard, chunk])
+      const head = heard.indexOf(END)
+      if (head < 0 || isAnswered) return
+      const text = heard.toString('latin1', 0, head)
+      const length = Number(/content-length: (\d+)/i.exec(text)?.[1] ?? 0)
+      const isChunked = /transfer-encoding: chunked/i.test(text)
+      const end = isChunked ? heard.indexOf('0\r\n\r\n', head) : head + END.length + length
+      if (end < 0 || heard.length < end) return
+      heard = Buffer.alloc(0)
+      isAnswered = true
+      onAnswer()
+      if (!/connection: close/i.test(text)) send()
+      else socket.destroy()
+    })
+    socket.on('error', () => {})
+    socket.on('close', () => {
+      if (hasEnded) return
+      if (!isAnswered) onAnswer()
+      setImmediate(begin)
+    })
+  }
+  begin()
+  return () => {
+    hasEnded = true
+    socket.destroy()
+  }
 }

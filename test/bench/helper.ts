@@ -65,7 +65,7 @@ export function serveJobs<Job, Done>(work: (job: Job) => Done | Promise<Done>): 
   tell({ done: null })
 }
 
-// A single turn of load on a server: the latency its callers saw, and its cost to the server.
+// A single turn of load on a server: its rate, and its cost to the server.
 
 /** A server that is loaded: where it listens, the process that answers, and the database behind it, if it has one. */
 export type Server = { url: string; pid: number; database?: string }
@@ -76,11 +76,10 @@ export async function startLoad(stage: Pick<Stage, 'after'>): Promise<Load> {
   const helper = await startHelper<LoadJob, LoadDone>(stage, 'load.ts')
   return async ({ url, pid, database = '' }, job) => {
     const [before, databaseBefore] = [cpuUsOf(pid), databaseCpuUs(database)]
-    const { answered, errors, seconds, p99Ms } = await helper.ask({ ...job, url })
+    const { answered, errors, seconds } = await helper.ask({ ...job, url })
     if (errors > 0) throw new Error(`${errors} calls of ${job.method} ${job.path} failed`)
     return known({
       per_second: answered / seconds,
-      p99_ms: p99Ms,
       cpu_us: (cpuUsOf(pid) - before) / answered,
       server_us: (databaseCpuUs(database) - databaseBefore) / answered,
       resident_mib: residentMib(pid),

@@ -9,13 +9,7 @@ import { machine } from '../../src/machine.ts'
 import { serveJobs } from './helper.ts'
 import { type Figures, percentile } from './row.ts'
 
-/** `manner` is the durability or the batch size of the jobs: see each queue. */
-export type InsideJob = {
-  work: 'idle passes' | 'plainjob' | 'pg-boss'
-  database: string
-  jobs: number
-  manner: string
-}
+export type InsideJob = { work: 'idle passes' | 'plainjob' | 'pg-boss'; database: string; jobs: number }
 
 // Passes that fire nothing, from the lock to the report.
 
@@ -49,16 +43,16 @@ async function idlePasses({ database: address }: InsideJob): Promise<Figures> {
 const QUEUE = 'buy'
 const payload = (i: number) => ({ plan: `p${i}`, amount_usd: '10.00' })
 
-/** Jobs one by one; by its manner, each commit waits for the disk (FULL), or only a checkpoint does (NORMAL). */
-async function plainjob({ database, jobs, manner }: InsideJob): Promise<Figures> {
+/** Jobs one by one. Each commit waits for the disk, as ours do. */
+async function plainjob({ database, jobs }: InsideJob): Promise<Figures> {
   const { better, defineQueue } = await import('plainjob')
   const connection = better(new SQLite(database))
   const silent = () => {}
   const logger = { error: silent, warn: silent, info: silent, debug: silent }
   const queue = defineQueue({ connection, logger })
   try {
-    // plainjob has set NORMAL.
-    connection.pragma(`synchronous = ${manner}`)
+    // plainjob has set NORMAL, with which a power cut may take the last commits.
+    connection.pragma('synchronous = FULL')
     const begun = performance.now()
     const all = Array.from({ length: jobs }, (_, i) => payload(i))
     queue.addMany(QUEUE, all)
@@ -73,10 +67,9 @@ async function plainjob({ database, jobs, manner }: InsideJob): Promise<Figures>
   }
 }
 
-/** Over ten connections, 'one by one' or 64 in one statement. */
-async function pgBoss({ database, jobs, manner }: InsideJob): Promise<Figures> {
+/** Jobs one by one, over ten connections. */
+async function pgBoss({ database, jobs }: InsideJob): Promise<Figures> {
   const { PgBoss } = await import('pg-boss')
-  const batchSize = manner === 'one by one' ? 1 : 64
   const max = 10
   const boss = new PgBoss({ connectionString: database, max, supervise: false, schedule: false })
   boss.on('error', () => {})
@@ -89,11 +82,10 @@ async function pgBoss({ database, jobs, manner }: InsideJob): Promise<Figures> {
     let done = 0
     const hand = async (): Promise<void> => {
       for (;;) {
-        const claimed = await boss.fetch(QUEUE, { batchSize })
-        if (claimed.length === 0) return
-        const ids = claimed.map(({ id }) => id)
-        await boss.complete(QUEUE, ids)
-        done += claimed.length
+        const [claimed] = await boss.fetch(QUEUE)
+        if (!claimed) return
+        await boss.complete(QUEUE, claimed.id)
+        done += 1
       }
     }
     await Promise.all(Array.from({ length: max }, hand))

@@ -7,7 +7,6 @@ import type { Backend, StoreName } from './backend.ts'
 export const FIGURES = {
   per_second: { unit: '/s', places: 0 },
   ms: { unit: ' ms', places: 2 },
-  p99_ms: { unit: ' ms p99', places: 1 },
   /** Processor time of the measured process, for each request or item. */
   cpu_us: { unit: ' µs CPU', places: 1 },
   /** Processor time of all processes of the database server, for each request or item. */

@@ -44,7 +44,8 @@ test('root works on the database of the installed service as its user, and leave
     out,
     /\{"warnings":\["using the database \/var\/lib\/elsewhere\/a b\.db, named in \/etc\/tranche\/tranche\.env, as the user tranche"\]\}\n$/,
   )
-  const said = 'using the database /var/lib/elsewhere/a b.db, named in /etc/tranche/tranche.env, as the user tranche\n'
+  const said =
+    'using the database /var/lib/elsewhere/a b.db, named in /etc/tranche/tranche.env, as the user tranche\n'
   assert.equal(err, said.repeat(2))
 })
 

@@ -6,7 +6,7 @@ import { periodOf } from '../../src/core/month.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS, monthOf, plus } from '../../src/core/time.ts'
 import { issueKey } from '../../src/keys.ts'
 import { machine } from '../../src/machine.ts'
-import { confirmPath, link, plan, poll } from '../http/steps.ts'
+import { confirmPath, sendFirst, tenantOf } from '../http/steps.ts'
 import { AUDIT, fill, me, startService, T0 } from '../support/service.ts'
 import { now, openShop, type Shop } from './wrong-clock.ts'
 
@@ -35,8 +35,7 @@ test('expiry goes by the later of clock and record, and lifetimes by the clock',
   await service.tick()
   assert.equal((await store.fixPeriod(periodOf('2026-01'))).final, true)
   service.setClock(plus(end, -HOUR_MS))
-  const tenant = await store.findTenant('acme', 'live')
-  assert.ok(tenant)
+  const tenant = await tenantOf({ store }, 'live')
   const { record } = issueKey({ tenant, label: null, lifetimeMs: 2 * HOUR_MS }, machine)
   const added = await store.addKey(record, AUDIT)
   assert.deepEqual([added.createdAt, added.expiresAt], [plus(end, -HOUR_MS), plus(end, HOUR_MS)])
@@ -60,13 +59,10 @@ const JANUARY = periodOf('2026-01')
 
 test('a trade since its end confirms a month as well; one of a clock in doubt does not', async (t) => {
   const service = await startService(t)
-  const { store, setClock, tick } = service
-  await link(service, 'u1')
-  await plan(service, 'u1', 'p1')
-  await tick('60000')
-  const [due] = (await poll(service)).get('p1') ?? []
+  const { store, setClock } = service
+  const [due = ''] = (await sendFirst(service, ['p1'])).values()
   setClock(plus(JANUARY.end, MINUTE_MS))
-  await service.call('POST', confirmPath(String(due?.execution_id)), fill('o1', '5.00'))
+  await service.call('POST', confirmPath(due), fill('o1', '5.00'))
   const doubt = { clockAt: JANUARY.end, witness: { source: 'x', at: T0 } }
   await store.decideDispute(() => doubt)
   assert.equal((await store.fixPeriod(JANUARY)).final, false)
@@ -76,13 +72,10 @@ test('a trade since its end confirms a month as well; one of a clock in doubt do
 
 test('trades that a clock ahead has dated do not take later writes along through a report', async (t) => {
   const service = await startService(t)
-  const { store, setClock, tick } = service
-  await link(service, 'u1')
-  await plan(service, 'u1', 'p1')
-  await tick('60000')
-  const [due] = (await poll(service)).get('p1') ?? []
+  const { store, setClock } = service
+  const [due = ''] = (await sendFirst(service, ['p1'])).values()
   setClock(plus(T0, 15 * DAY_MS))
-  await service.call('POST', confirmPath(String(due?.execution_id)), fill('o1', '5.00'))
+  await service.call('POST', confirmPath(due), fill('o1', '5.00'))
   const back = plus(T0, HOUR_MS)
   setClock(back)
   assert.deepEqual(await store.fixPeriod(JANUARY), { ...JANUARY, end: back, final: false })

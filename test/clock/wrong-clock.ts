@@ -4,7 +4,6 @@ import { join } from 'node:path'
 import type { TestContext } from 'node:test'
 import { type Instant, plus } from '../../src/core/time.ts'
 import { machine } from '../../src/machine.ts'
-
 import type { Store } from '../../src/store/store.ts'
 import { startTicker } from '../price/ticker.ts'
 import { link, populate, sendPlan } from '../store/world.ts'
@@ -62,21 +61,4 @@ export async function openShop(t: TestContext): Promise<Shop> {
 }
 
 /** An instant as the Date header has it. */
-export function httpDate(at: Instant): string {
-  const numbers = {
-    day: '2-digit',
-    year: 'numeric',
-    hour: '2-digit',
-    minute: '2-digit',
-    second: '2-digit',
-  } as const
-  const format = new Intl.DateTimeFormat('en-US', {
-    ...numbers,
-    weekday: 'short',
-    month: 'short',
-    hourCycle: 'h23',
-    timeZone: 'UTC',
-  })
-  const part = Object.fromEntries(format.formatToParts(at).map(({ type, value }) => [type, value]))
-  return `${part.weekday}, ${part.day} ${part.month} ${part.year} ${part.hour}:${part.minute}:${part.second} GMT`
-}
+export const httpDate = (at: Instant): string => new Date(at).toUTCString()

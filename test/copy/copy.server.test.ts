@@ -146,14 +146,12 @@ suite('copy', { concurrency: 2 }, () => {
   })
 
   test('nothing is copied while a change of a partner has not reached all of its plans: a tick sees to that', async (t) => {
-    const { file, onServer, on, refused, beside } = await ends(t)
+    const { file, onServer, on, refused, beside, ask } = await ends(t)
     const url = onServer('behind')
     await on(file, 'copy', '--to', url)
-    const server = await ourServer()
-    const database = new URL(url).pathname.slice(1)
-    await server.ask(
+    await ask(
+      url,
       'insert into tranche.schedules_behind (partner_slug) select min(partner_slug) from tranche.partners',
-      database,
     )
     const early = await refused(url, 'copy', '--to', beside('early.db'))
     assert.deepEqual([early.exit, early.code], [11, 'database_in_use'])
@@ -163,7 +161,7 @@ suite('copy', { concurrency: 2 }, () => {
   })
 
   test('nothing is copied that the check finds wrong, and nothing is left of it', async (t) => {
-    const { file, beside, onServer, refused } = await ends(t)
+    const { file, beside, onServer, refused, ask } = await ends(t)
     const db = openFile(file)
     db.exec('update windows set spent = spent + 1, budget = budget + 1 where window_id = 1')
     db.close()
@@ -176,12 +174,10 @@ suite('copy', { concurrency: 2 }, () => {
         /The check finds \d+ faults? in .*window_spent.*: run `tranche --db \S+ check`\.$/,
       )
     }
-    const server = await ourServer()
-    const database = new URL(url).pathname.slice(1)
     // The schema of erasures stays beside every replaced database.
-    const left = await server.ask(
+    const left = await ask(
+      url,
       "select nspname from pg_namespace where nspname ~ 'tranche' and nspname <> 'tranche_erasures'",
-      database,
     )
     assert.deepEqual(left, [])
     assert.deepEqual(
@@ -223,7 +219,7 @@ suite('copy', { concurrency: 2 }, () => {
 // writes nothing into it.
 
 test('a server that a quiet service uses is not replaced, and one that was is not written by it', async (t) => {
-  const { shell, keys, file, beside, onServer, on, refused } = await ends(t)
+  const { shell, keys, file, beside, onServer, on, refused, ask } = await ends(t)
   const url = onServer('quiet')
   await on(file, 'copy', '--to', url)
   await on(url, 'backup', beside('before.db'))
@@ -236,15 +232,14 @@ test('a server that a quiet service uses is not replaced, and one that was is no
     })
   assert.equal((await link('first')).status, 200)
 
-  const server = await ourServer()
-  const database = new URL(url).pathname.slice(1)
   const sessions = () =>
-    server.ask<{ pid: number }>(
+    ask<{ pid: number }>(
+      url,
       `select pid from pg_locks where locktype = 'advisory' and granted and classid = ${LOCK.use}
-         and database = (select oid from pg_database where datname = '${database}')`,
+         and database = (select oid from pg_database where datname = current_database())`,
     )
   const end = (pids: { pid: number }[]) =>
-    server.ask(`select pg_terminate_backend(pid) from unnest(array[${pids.map(({ pid }) => pid)}]) pid`)
+    ask(url, `select pg_terminate_backend(pid) from unnest(array[${pids.map(({ pid }) => pid)}]) pid`)
   const had = await sessions()
   assert.notEqual(had.length, 0)
   await end(had)
@@ -265,16 +260,13 @@ test('a server that a quiet service uses is not replaced, and one that was is no
   assert.match(await answer.text(), /has lost its database/)
   await served.line('was replaced while it was open')
   assert.equal((await fetch(`${served.url}/readyz`)).status, 503)
-  const linked = await server.ask(
-    `select from tranche.users where partner_user_id in ('first', 'second')`,
-    database,
-  )
+  const linked = await ask(url, `select from tranche.users where partner_user_id in ('first', 'second')`)
   assert.equal(linked.length, 0)
   assert.equal((await link('third')).status, 503)
 })
 
 test('a process that holds the lock counts as a user, by whatever name, and writes into no other database', async (t) => {
-  const { file, beside, onServer, on, refused, open } = await ends(t)
+  const { file, beside, onServer, on, refused, open, ask } = await ends(t)
   const url = onServer('named')
   await on(file, 'copy', '--to', url)
   await on(url, 'backup', beside('before.db'))
@@ -292,18 +284,16 @@ test('a process that holds the lock counts as a user, by whatever name, and writ
 
   // Somebody gives the name to another database under a process that has it open.
   const store = await open(url)
-  const { ask } = await ourServer()
-  const database = new URL(url).pathname.slice(1)
   await ask(
+    url,
     `begin; alter schema tranche rename to opened; alter schema ${replaced} rename to tranche; commit`,
-    database,
   )
   for (const slug of ['one', 'two'])
     await assert.rejects(
       store.addPartner({ partnerSlug: slug, name: slug }, SHELL_AUDIT),
       (error) => error instanceof Problem && error.code === 'database_gone',
     )
-  const added = await ask(`select from tranche.partners where partner_slug in ('one', 'two')`, database)
+  const added = await ask(url, `select from tranche.partners where partner_slug in ('one', 'two')`)
   assert.equal(added.length, 0)
 })
 
@@ -426,7 +416,7 @@ test('a copy that ends in the middle of a table leaves its server at once', asyn
 })
 
 test('a backup of a server is a file that serves, and restores into a server', async (t) => {
-  const { file, beside, onServer, on, refused } = await ends(t)
+  const { file, beside, onServer, on, refused, ask } = await ends(t)
   const [url, fresh] = [onServer('backed-up'), onServer('fresh')]
   await on(file, 'copy', '--to', url)
   const copy = beside('backup.db')
@@ -457,11 +447,9 @@ test('a backup of a server is a file that serves, and restores into a server', a
   assert.match(await on(url, 'partner', 'list'), /later/)
   const restored = JSON.parse(await on(url, 'restore', copy, '--force', '--json'))
   assert.doesNotMatch(await on(url, 'partner', 'list'), /later/)
-  const server = await ourServer()
-  const database = new URL(url).pathname.slice(1)
-  const kept = await server.ask(
+  const kept = await ask(
+    url,
     `select partner_slug from ${restored.replaced}.partners where partner_slug = 'later'`,
-    database,
   )
   assert.equal(kept.length, 1)
 })

@@ -26,11 +26,13 @@ export type Ends = {
   /** The kind of freeze that a tick finds; null where a pass ran. Not for a database that has moved. */
   frozenKind: (db: string) => Promise<string | null>
   open: (db: string) => Promise<Store>
+  /** Asks a database on the server, as its administrator. */
+  ask: <Row extends object>(url: string, sql: string) => Promise<Row[]>
 }
 
 /** The database of a release, with two months that are closed. */
 export async function ends(t: TestContext): Promise<Ends> {
-  await ourServer()
+  const server = await ourServer()
   const shell = openShell(t)
   const { keys } = lay(RELEASE, shell)
   await succeed(shell, 'migrate')
@@ -54,5 +56,6 @@ export async function ends(t: TestContext): Promise<Ends> {
       t.after(() => store.close())
       return store
     },
+    ask: (url, sql) => server.ask(sql, new URL(url).pathname.slice(1)),
   }
 }

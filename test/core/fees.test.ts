@@ -196,33 +196,27 @@ test('an override that names what is not in force is never passed over in silenc
   assert.throws(() => chooseTier(tiersInForce(VERSIONS, '2026-01'), 'vip', usd('0.00')), /vip/)
 })
 
-test('a volume that adjustments brought below nothing reaches the lowest tier, of equal ones the oldest', () => {
+test('what no tier begins at reaches the lowest, of equal ones the oldest, and never one without a volume', () => {
   const later = tier({ name: 'vip', rateBps: 7, fromMonth: '2026-01', monthlyMinimum: usd('5000.00') })
-  for (const minVolume of [usd('0.00'), null])
-    for (const versions of [
-      [...VERSIONS, { ...later, minVolume }],
-      [{ ...later, minVolume }, ...VERSIONS],
-    ])
-      assert.equal(chooseTier(tiersInForce(versions, '2026-01'), null, usd('-1.00')).tier.name, 'starter')
-})
-
-test('a tier without a volume is never reached, whatever the others begin at', () => {
-  const versions = [
+  const without = [
     tier({ minVolume: usd('1000.00') }),
-    tier({ name: 'vip', fromMonth: '2026-01', minVolume: null }),
+    { ...later, minVolume: null },
     tier({ name: 'growth', fromMonth: '2026-01', minVolume: usd('5000.00') }),
   ]
-  for (const [volume, name] of [
-    ['-1.00', 'starter'],
-    ['0.00', 'starter'],
-    ['999.00', 'starter'],
-    ['5000.00', 'growth'],
-  ] as const)
-    assert.equal(chooseTier(tiersInForce(versions, '2026-01'), null, usd(volume)).tier.name, name)
-})
-
-test('with one tier at each volume, what is below nothing reaches the lowest', () => {
-  assert.equal(chooseTier(tiersInForce(VERSIONS, '2026-01'), null, usd('-100.00')).tier.name, 'starter')
+  const cases: [versions: Tier[], volume: string, name: string][] = [
+    ...[usd('0.00'), null].map((minVolume): [Tier[], string, string] => [
+      [...VERSIONS, { ...later, minVolume }],
+      ...(['-1.00', 'starter'] as const),
+    ]),
+    [VERSIONS, '-100.00', 'starter'],
+    [without, '-1.00', 'starter'],
+    [without, '0.00', 'starter'],
+    [without, '999.00', 'starter'],
+    [without, '5000.00', 'growth'],
+  ]
+  for (const [versions, volume, name] of cases)
+    for (const each of [versions, versions.toReversed()])
+      assert.equal(chooseTier(tiersInForce(each, '2026-01'), null, usd(volume)).tier.name, name, volume)
 })
 
 const NOW = Date.UTC(2026, 1, 10) as Instant

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { visible, visibleCell } from '../../src/core/text.ts'
+import { spellFree, visible, visibleCell } from '../../src/core/text.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS, spellBriefSpan, spellSpan } from '../../src/core/time.ts'
 
 const SHOWN: [text: string, shown: string][] = [
@@ -40,6 +40,11 @@ for (const [text, shown] of CELLS) {
   test(`in a table ${JSON.stringify(text)} is shown as ${JSON.stringify(shown)}`, () =>
     assert.equal(visibleCell(text), shown))
 }
+
+test('the free space of a disk is said, also where it has none', () => {
+  const said = [spellFree(0, 32 * 2 ** 20), spellFree(59, 100), spellFree(0, 0)]
+  assert.deepEqual(said, ['0 B free of 32.0 MiB (0 %)', '59 B free of 100 B (59 %)', '0 B free of 0 B (0 %)'])
+})
 
 // Durations in words.
 

@@ -158,45 +158,13 @@ describe('the windows of a history', () => {
     assert.deepEqual([...windows.start], starts)
   })
 
-  test('hold the prices from their start on and none of their end', () => {
-    windows.start.forEach((start, i) => {
-      const [first = 0, end = 0] = [windows.firstBar[i], windows.endBar[i]]
-      assert.ok((points[first]?.at ?? 0) >= start && (points[first - 1]?.at ?? 0) < start)
-      assert.ok((points[end - 1]?.at ?? 0) < start + DAY_MS && (points[end]?.at ?? last) >= start + DAY_MS)
-    })
-  })
-
-  test('spend all of their budget inside, at prices that are not below the lowest', () => {
-    near(mean(windows.profile) * windows.profile.length, 1)
-    windows.cost.forEach((cost, i) => {
-      assert.ok(cost >= (windows.minimum[i] ?? 0))
-      const fires = tranchesOf(history, windows, i)
-      assert.equal(
-        fires.reduce((sum, { units }) => sum + units, 0),
-        6,
-      )
-      assert.ok(fires.every(({ bar }) => (windows.firstBar[i] ?? 0) <= bar && bar < (windows.endBar[i] ?? 0)))
-    })
-  })
+  test('spend all of their budget inside', () => near(mean(windows.profile) * windows.profile.length, 1))
 
   test('are the same every time, and in whatever order the rows come', () => {
     assert.deepEqual(backtest(historyOf(points), 'daily'), windows)
     assert.deepEqual(backtest(historyOf(shuffled(points, 5)), 'daily'), windows)
     const doubled = [...points, ...points.map(({ at }) => ({ at, price: price('1') }))]
     assert.deepEqual(backtest(historyOf(doubled), 'daily'), windows)
-  })
-
-  test('are cut as asked', () => {
-    const cut = { slots: 4, unitsPerSlot: 1, unitsFired: 0 }
-    const windows = backtest(history, 'daily', { layout: cut })
-    assert.deepEqual(windows.layout, cut)
-    windows.start.forEach((_, i) => {
-      const fires = tranchesOf(history, windows, i)
-      assert.equal(
-        fires.reduce((sum, { units }) => sum + units, 0),
-        4,
-      )
-    })
   })
 
   test('with nothing to gain nothing is gained: a flat market saves zero, whatever is compared', () => {
@@ -296,16 +264,6 @@ test('a window whose end falls into a hole of the history could not spend its bu
     [...ends].filter((hour) => 30 <= hour && hour <= 42),
     [30, 31, 32, 41, 42],
   )
-})
-
-test('plain DCA buys once a day at the hour of the start', () => {
-  const points = walk(24 * 24, { seed: 35, everyMs: HOUR_MS })
-  const history = historyOf(points)
-  const windows = backtest(history, 'weekly')
-  const day = (i: number) => 1 / (history.value[(windows.firstBar[3] ?? 0) + 24 * i] ?? 0)
-  near(windows.dca[3] ?? 0, 7 / [0, 1, 2, 3, 4, 5, 6].map(day).reduce((sum, coins) => sum + coins))
-  const daily = backtest(history, 'daily')
-  for (const [i, price] of daily.dca.entries()) near(price, daily.lump[i] ?? 0, 1e-6)
 })
 
 describe('fee and spread', () => {
@@ -442,18 +400,4 @@ describe('statistics', () => {
     assert.ok(draw(3).every((value) => 0 <= value && value < 1))
     near(mean(draw(3)), 0.5, 0.03)
   })
-})
-
-test('a bar between two slots belongs to the later one, whatever the hour of the window', () => {
-  const everyMs = 5 * MINUTE_MS
-  const history = historyOf(walk(16 * 288, { seed: 4, everyMs }))
-  const windows = backtest(history, 'daily')
-  for (let i = 0; i < windows.start.length; i += 7) {
-    const slotStarts = [0, 8, 16].map((hours) => (windows.start[i] ?? 0) + hours * HOUR_MS)
-    const firstBars = slotStarts.map((start) => history.at.findIndex((bar) => bar >= start))
-    for (const { bar, trigger } of tranchesOf(history, windows, i)) {
-      if (trigger === 'slot_start' || trigger === 'deadline')
-        assert.ok(firstBars.includes(bar), `${trigger} at bar ${bar}`)
-    }
-  }
 })

@@ -1,18 +1,10 @@
 // Drives one window through scheduler passes, as a scheduler does: only when a due condition of its schedule holds.
 
-import { join } from 'node:path'
-import type { TestContext } from 'node:test'
 import type { Tranche } from '../../src/core/execution.ts'
 import { type Price, price, type Usd, usd } from '../../src/core/money.ts'
 import { DAY_MS, type Instant, plus } from '../../src/core/time.ts'
 import { type Frequency, freshSchedule, opening, type Schedule, type Window } from '../../src/core/window.ts'
 import { decide } from '../../src/engine/slot-reserve.ts'
-import { type Machine, machineAt } from '../../src/machine.ts'
-import { openStore } from '../../src/store/sqlite/open.ts'
-import type { Store } from '../../src/store/store.ts'
-import { temporaryFolder } from '../support/database.ts'
-import { addPlans, fill } from '../support/large-database.ts'
-import { AUDIT, T0 } from '../support/service.ts'
 
 export const START = Date.UTC(2026, 0, 5) as Instant
 export const SIGMA = 0.005
@@ -86,24 +78,3 @@ export const regular = (
   }))
 
 export const total = (fired: readonly Fired[]): bigint => fired.reduce((sum, { amount }) => sum + amount, 0n)
-
-// A store with many plans that wait for a price or an hour that does not come.
-
-export type Waiting = { store: Store; machine: Machine; setClock: (now: Instant) => void; file: string }
-
-/**
- * Each has one unit of its first slot out and waits for a price just under 50,000 USD, or for nine hours without one;
- * prices and hours differ by up to 999 units and milliseconds.
- */
-export async function manyWaiting(t: Pick<TestContext, 'after'>, plans: number): Promise<Waiting> {
-  const file = join(temporaryFolder(t), 'tranche.db')
-  const { machine, setClock } = machineAt(T0)
-  const store = await openStore(file, { clock: machine.clock, create: true })
-  t.after(() => store.close())
-  await store.addPartner({ partnerSlug: 'acme', name: 'Acme' }, AUDIT)
-  const tenant = await store.findTenant('acme', 'live')
-  if (!tenant) throw new Error('a partner has a live environment')
-  const { tenantId } = tenant
-  fill(file, (db) => addPlans(db, { tenantId, users: 1, plans, now: T0, limits: 'in turns' }))
-  return { store, machine, setClock, file }
-}

@@ -1,32 +1,26 @@
 // Authentication: every way a key can be invalid, and the throttle per key.
 
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
-import { connect } from 'node:net'
 import { test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
-import { type ApiKey, revoke } from '../../src/core/key.ts'
-import type { Environment } from '../../src/core/partner.ts'
-import { plus } from '../../src/core/time.ts'
-import { keyHash } from '../../src/keys.ts'
+import { issueKey as makeKey } from '../../src/keys.ts'
 import { silentLog } from '../../src/log.ts'
+import { machineAt } from '../../src/machine.ts'
 import { AUDIT, type Service, startService, USER } from '../support/service.ts'
-import { succeed } from './steps.ts'
+import { converse, head, statuses } from './raw.ts'
+import { revokeKey, tenantOf, USERS } from './steps.ts'
 
 const ME = '/partner/v1/me'
 const MALFORMED = 'Expected Authorization: Bearer <key>'
 const INVALID = 'Invalid API key.'
 
-/** Issues a key and then changes its record as an operator's command would. */
-async function changedKey(
-  service: Service,
-  environment: Environment,
-  change: (key: ApiKey) => Partial<ApiKey>,
-) {
-  const secret = await service.issueKey('acme', environment)
-  const newest = (await service.store.listKeys('acme')).find(({ lastFour }) => lastFour === secret.slice(-4))
-  const decide = (key: ApiKey) => ({ key: { ...key, ...change(key) }, successor: null })
-  await service.store.changeKey(newest?.keyId ?? '', decide, AUDIT)
+/** A further key, which ends so long from now. */
+async function expiringKey({ store, now }: Service, lifetimeMs: number): Promise<string> {
+  const { record, secret } = makeKey(
+    { tenant: await tenantOf({ store }), label: null, lifetimeMs },
+    machineAt(now()).machine,
+  )
+  await store.addKey(record, AUDIT)
   return secret
 }
 
@@ -75,14 +69,16 @@ test('one word that is not a usable key of ours is invalid', async (t) => {
   const service = await startService(t)
   const { key } = service
   const elsewhere = await (await startService(t)).issueKey('acme', 'test')
+  const revoked = await service.issueKey('acme', 'test')
+  await revokeKey(service, revoked)
   const typo = `${key.slice(0, 30)}${key[30] === 'A' ? 'B' : 'A'}${key.slice(31)}`
   const keys = {
     'a character mistyped': typo,
     'a checksum mistyped': `${key.slice(0, -1)}${key.endsWith('0') ? '1' : '0'}`,
     'the other environment': key.replace('sse_test_', 'sse_live_'),
     'of another installation': elsewhere,
-    revoked: await changedKey(service, 'test', () => ({ revokedAt: service.now() })),
-    expired: await changedKey(service, 'test', () => ({ expiresAt: service.now() })),
+    revoked,
+    expired: await expiringKey(service, 0),
     'a word': 'x',
     'a long word': 'x'.repeat(4000),
   }
@@ -95,44 +91,31 @@ test('one word that is not a usable key of ours is invalid', async (t) => {
   assert.equal((await service.call('GET', ME)).status, 200)
 })
 
-const ENDINGS: [what: string, status: number, end: (service: Service, keyId: string) => Promise<unknown>][] =
+const ENDINGS: [what: string, status: number, end: (service: Service, key: string) => unknown][] = [
+  ['revoked', 401, revokeKey],
+  ['expired', 401, ({ advance }) => advance(60_000)],
   [
-    [
-      'revoked',
-      401,
-      ({ store, now }, keyId) => {
-        const decide = (key: ApiKey) => ({ key: { ...key, revokedAt: now() }, successor: null })
-        return store.changeKey(keyId, decide, AUDIT)
-      },
-    ],
-    ['expired', 401, async ({ advance }) => advance(60_000)],
-    [
-      'of a partner that was disabled',
-      403,
-      ({ store }) => store.changePartner('acme', (seen) => ({ ...seen, status: 'disabled' }), AUDIT),
-    ],
-  ]
+    'of a partner that was disabled',
+    403,
+    ({ store }) => store.changePartner('acme', (seen) => ({ ...seen, status: 'disabled' }), AUDIT),
+  ],
+]
 
 for (const [what, status, end] of ENDINGS) {
   test(`a key that is ${what} while the body is on its way does nothing`, async (t) => {
     const service = await startService(t)
-    const key = await changedKey(service, 'test', () => ({ expiresAt: plus(service.now(), 60_000) }))
-    const keys = await service.store.listKeys('acme')
-    const keyId = keys.find(({ lastFour }) => lastFour === key.slice(-4))?.keyId ?? ''
-    const { port, hostname } = new URL(service.url)
-    const socket = connect({ port: Number(port), host: hostname })
+    const key = await expiringKey(service, 60_000)
+    const { socket, received, until } = await converse(service.url)
     t.after(() => socket.destroy())
     const body = JSON.stringify(USER)
-    const head = `POST /partner/v1/users HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${key}\r\nContent-Length: ${body.length}\r\n\r\n`
-    socket.write(head + body.slice(0, -1))
+    socket.write(head('POST', USERS, key, [`Content-Length: ${body.length}`]) + body.slice(0, -1))
     // By then the head has been read: another call to the same server has been answered.
     assert.equal((await service.call('GET', ME, undefined, { key })).status, 200)
-    await end(service, keyId)
+    await end(service, key)
     socket.write(body.slice(-1))
-    const [answer] = (await once(socket, 'data')) as [Buffer]
-    assert.equal(answer.toString('latin1', 9, 12), String(status), answer.toString())
-    const tenant = await service.store.findTenant('acme', 'test')
-    assert.ok(tenant)
+    await until(/\}$/)
+    assert.deepEqual(statuses(received()), [status])
+    const tenant = await tenantOf(service)
     assert.deepEqual(await service.store.listUsers(tenant, { after: null, limit: 10 }), [])
   })
 }
@@ -151,20 +134,6 @@ test('a use that cannot be noted is tried once, and warned of once, however many
   for (let n = 0; n < 5; n++) assert.equal((await call('GET', ME)).status, 200)
   await Promise.all(Array.from({ length: 20 }, () => call('GET', ME)))
   assert.deepEqual([tried, warned], [1, ['key use not noted']])
-})
-
-test('me tells partner and environment from the key alone', async (t) => {
-  const service = await startService(t)
-  for (const environment of ['test', 'live'] as const) {
-    const key = await service.issueKey('acme', environment)
-    assert.match(key, new RegExp(`^sse_${environment}_`))
-    assert.deepEqual(await succeed(service, 'GET', ME, undefined, { key }), {
-      partner_slug: 'acme',
-      partner_name: 'acme',
-      status: 'active',
-      environment,
-    })
-  }
 })
 
 test('the use of a key is noted, coarsely', async (t) => {
@@ -219,41 +188,25 @@ test('without a limit nothing is throttled, and a wrong key is refused before it
   assert.equal((await limited.call('GET', ME)).status, 200)
 })
 
-// A key that is revoked while it floods the service: its later calls are refused.
-
-const CALLERS = 20
-const CALLS_BEFORE = 200
-const CALLS_AFTER = 200
-
 test('a key revoked in the middle of a flood opens nothing from then on', async (t) => {
   const service = await startService(t)
-  const { store, key } = service
-  const record = await store.findKey(keyHash(key))
-  assert.ok(record)
-  const answers: { isAfter: boolean; status: number }[] = []
-  const counted = (isAfter: boolean) => answers.filter((one) => one.isAfter === isAfter)
+  const answers: [isAfter: boolean, status: number][] = []
   let isRevoked = false
-  let isOver = false
   const reached = Promise.withResolvers<void>()
   const flood = async () => {
-    while (!isOver) {
+    for (let n = 0; n < 20; n++) {
       const isAfter = isRevoked
-      const { status } = await service.call('GET', '/partner/v1/me')
-      answers.push({ isAfter, status })
-      if (answers.length >= CALLS_BEFORE) reached.resolve()
-      if (counted(true).length >= CALLS_AFTER) isOver = true
+      answers.push([isAfter, (await service.call('GET', ME)).status])
+      if (answers.length >= 200) reached.resolve()
     }
   }
-  const callers = Promise.all(Array.from({ length: CALLERS }, flood))
+  const callers = Promise.all(Array.from({ length: 20 }, flood))
   await reached.promise
-  await store.changeKey(
-    record.key.keyId,
-    (seen, time) => ({ key: revoke(seen, time), successor: null }),
-    AUDIT,
-  )
+  await revokeKey(service, service.key)
   isRevoked = true
   await callers
-  assert.ok(counted(false).every(({ status }) => status === 200 || status === 401))
-  assert.equal(counted(false)[0]?.status, 200)
-  assert.deepEqual(new Set(counted(true).map(({ status }) => status)), new Set([401]))
+  const statusesOf = (after: boolean) =>
+    answers.flatMap(([isAfter, status]) => (isAfter === after ? status : []))
+  assert.equal(statusesOf(false)[0], 200)
+  assert.deepEqual(new Set(statusesOf(true)), new Set([401]))
 })

@@ -13,6 +13,7 @@ import {
   poll,
   sendFirst,
   succeed,
+  tenantOf,
   USERS,
   userPath,
   WEBHOOKS,
@@ -112,6 +113,14 @@ const badUrl: BadValues = [
     ...['https://127.0.0.1/a\\b', 'https://127.0.0.1/?a=\\', 'https://8.8.8.8\\@127.0.0.1/'],
     ...['https://127.0.0.1:0/', 'https://127.0.0.1:00', 'https://[::1]:0/'],
   ].map((value) => [value, notUrl] as const),
+  // It is shown on an operator's terminal: it may contain nothing that a terminal interprets.
+  ...['\u0000', '\u001b[31m', '\u009b2J', '\u202e', '\u2066', '\u200b', '\t', '\n', ' ', '\u00a0'].flatMap(
+    (mark) =>
+      each(
+        [`https://127.0.0.1:9/a${mark}b`, `${mark}https://127.0.0.1:9/`, `https://127.0.0.1:9/${mark}`],
+        notUrl,
+      ),
+  ),
   ...[...['http://127.0.0.1/', 'http:\\\\127.0.0.1', 'ftp://127.0.0.1/', 'javascript:alert(1)']].map(
     (value) => [value, notHttps] as const,
   ),
@@ -508,8 +517,7 @@ test('each bad value of each field is refused by name and nothing changes', asyn
   await link(service, 'kept')
   await plan(service, 'kept', 'kept')
   await service.tick(PRICE)
-  const tenant = await service.store.findTenant('acme', 'test')
-  assert.ok(tenant)
+  const tenant = await tenantOf(service)
   const content = async () => ({
     plans: await service.store.findPlans('kept'),
     counts: [await service.store.takeStock(service.now()), await service.store.readBacklog(service.now())],

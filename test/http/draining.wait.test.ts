@@ -5,8 +5,10 @@ import { type TestContext, test } from 'node:test'
 import { createApp } from '../../src/http/app.ts'
 import { type Listener, listenOn } from '../../src/http/listen.ts'
 import { silentLog } from '../../src/log.ts'
-import { notDelivered, type Service, startService, USER } from '../support/service.ts'
-import { converse, head, statuses } from './raw.ts'
+import { machineAt } from '../../src/machine.ts'
+import { notDelivered, type Service, startService, T0, USER } from '../support/service.ts'
+import { within } from '../support/within.ts'
+import { converse, head, LOCAL, statuses } from './raw.ts'
 import { DUE, link, PRICE, plan, poll, USERS } from './steps.ts'
 
 /** The time for a stop with no work left: well under the limit of 30 s that operators see. */
@@ -23,24 +25,12 @@ async function withDoor(t: TestContext): Promise<{ service: Service; door: Liste
   await plan(service, 'p', 'p')
   await service.tick(PRICE)
   const { store } = service
-  const machine = {
-    clock: service.now,
-    random: () => new Uint8Array(),
-    uuid: () => 'u',
-    osUser: () => 'u',
-    host: () => 'h',
-  }
+  const machine = { ...machineAt(T0).machine, clock: service.now }
   const guard = { checkUrl: async () => {} }
   const app = createApp({ store, machine, guard, send: notDelivered, log: silentLog, rateLimit: null })
-  const door = await listenOn(app, { host: '127.0.0.1', port: 0, tls: null, uuid: () => 'u' })
+  const door = await listenOn(app, LOCAL)
   t.after(() => door.end())
   return { service, door }
-}
-
-async function within<T>(ms: number, work: Promise<T>): Promise<T> {
-  const late = Promise.withResolvers<never>()
-  const timer = setTimeout(() => late.reject(new Error(`not within ${ms} ms`)), ms)
-  return Promise.race([work, late.promise]).finally(() => clearTimeout(timer))
 }
 
 for (const when of ['together with the rest of the call before', 'after the answer before'] as const) {
@@ -57,7 +47,7 @@ for (const when of ['together with the rest of the call before', 'after the answ
       client.socket.write(due)
     } else client.socket.write(BODY + due)
     // The client never ends its side.
-    await within(STOP_MS, closed)
+    await within(STOP_MS, 'the stop', closed)
     assert.deepEqual(statuses(client.received()), [100, 200])
     assert.match(client.received(), /^connection: close\r$/im)
     assert.equal((await poll(service)).get('p')?.[0]?.delivered_count, 1)
@@ -71,7 +61,7 @@ test('calls sent ahead are answered if they were begun, and the last answer says
   await client.until(/100 Continue/)
   const closed = door.close()
   client.socket.write(BODY)
-  await within(STOP_MS, closed)
+  await within(STOP_MS, 'the stop', closed)
   assert.deepEqual(statuses(client.received()), [200, 200, 200, 100, 200])
   assert.equal(client.received().match(/^connection: close\r$/gim)?.length, 1)
 })
@@ -83,7 +73,7 @@ test('clients that keep their connection open, idle or not, do not delay a stop'
   idle?.socket.write(head('GET', '/partner/v1/me', service.key))
   await idle?.until(/\r\n\r\n\{/)
   half?.socket.write('GET /partner/v1/me HTTP/1.1\r\nHo')
-  await within(STOP_MS, door.close())
+  await within(STOP_MS, 'the stop', door.close())
 })
 
 for (const leave of ['end', 'destroy'] as const) {
@@ -95,6 +85,6 @@ for (const leave of ['end', 'destroy'] as const) {
     client.socket.write(BODY.slice(0, 10))
     const closed = door.close()
     client.socket[leave]()
-    await within(STOP_MS, closed)
+    await within(STOP_MS, 'the stop', closed)
   })
 }

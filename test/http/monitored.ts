@@ -7,15 +7,8 @@ import { createOps, type OpsOptions } from '../../src/http/ops/endpoints.ts'
 import { createMetrics, EXPOSITION_TYPE } from '../../src/http/ops/metrics.ts'
 import type { Store } from '../../src/store/store.ts'
 import { readExposition, type Samples } from '../support/exposition.ts'
-import {
-  AUDIT,
-  fill,
-  PLAN,
-  type Service,
-  type ServiceOptions,
-  startService,
-  USER,
-} from '../support/service.ts'
+import { AUDIT, fill, type Service, type ServiceOptions, startService } from '../support/service.ts'
+import { confirmPath, DUE, link, plan, succeed } from './steps.ts'
 
 export type Monitored = Service & { samples: () => Promise<Samples> }
 type MonitorOptions = Partial<Pick<OpsOptions, 'token'>> & {
@@ -58,21 +51,19 @@ export async function withBusiness(
   const service = await startMonitored(t, { token })
   await service.store.addPartner({ partnerSlug: 'globex', name: HOSTILE }, AUDIT)
   const live = await service.issueKey('globex', 'live')
-  const call = async (method: string, path: string, body?: unknown) => {
-    const answer = await service.call(method, `/partner/v1${path}`, body, { key: live })
-    assert.equal(answer.status, 200, JSON.stringify(answer.body))
-    return answer.body
-  }
-  await call('POST', '/users', { ...USER, partner_user_id: HOSTILE })
-  for (const partner_plan_id of ['p1', HOSTILE])
-    await call('POST', '/plans', { ...PLAN, partner_user_id: HOSTILE, partner_plan_id })
+  const options = { key: live }
+  await link(service, HOSTILE, options)
+  for (const id of ['p1', HOSTILE]) await plan(service, HOSTILE, id, {}, options)
   for (const price of ['60000', '60100']) {
     service.advance(HOUR_MS)
     await service.tick(price)
   }
-  const [bought, failed] = await call('GET', '/executions/due')
-  await call('POST', `/executions/${bought.execution_id}/confirm`, fill('=order', bought.amount_usd))
+  const [bought, failed] = await succeed(service, 'GET', DUE, undefined, options)
   const refusal = { partner_order_id: 'o2', status: 'failed', failure_reason: HOSTILE }
-  await call('POST', `/executions/${failed.execution_id}/confirm`, refusal)
+  for (const [id, report] of [
+    [bought.execution_id, fill('=order', bought.amount_usd)],
+    [failed.execution_id, refusal],
+  ] as const)
+    await succeed(service, 'POST', confirmPath(id), report, options)
   return { ...service, live }
 }

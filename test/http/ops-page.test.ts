@@ -14,6 +14,7 @@ import { T0 } from '../store/world.ts'
 import { isOnServer } from '../support/database.ts'
 import { AUDIT, fill, PLAN, runHere, USER } from '../support/service.ts'
 import { startMonitored, withBusiness } from './monitored.ts'
+import { tenantOf } from './steps.ts'
 
 const TOKEN = 'correct-horse-battery'
 
@@ -180,8 +181,7 @@ test('a sandbox that lives in the days to come hides no purchase of today', asyn
   const service = await withBusiness(t)
   await service.call('POST', '/partner/v1/users', USER)
   await service.call('POST', '/partner/v1/plans', { ...PLAN, partner_plan_id: 'of-tomorrow' })
-  const tenant = await service.store.findTenant('acme', 'test')
-  assert.ok(tenant)
+  const tenant = await tenantOf(service)
   const machine = { ...machineAt(service.now()).machine, clock: service.now }
   const ahead = { store: service.store, machine, tenant, price: null, audit: AUDIT, onProgress: () => {} }
   await advanceSandbox({ ...ahead, byMs: 24 * HOUR_MS })

@@ -7,7 +7,7 @@ import { shell } from '../levers/steps.ts'
 import { isOnServer } from '../support/database.ts'
 import { fill } from '../support/service.ts'
 import { startMonitored } from './monitored.ts'
-import { confirmPath, sendFirst, succeed, WEBHOOKS } from './steps.ts'
+import { confirmPath, link, PRICE, plan, poll, sendFirst, succeed, tenantOf, WEBHOOKS } from './steps.ts'
 
 test('metrics: what happened is counted, a replay is not', async (t) => {
   const service = await startMonitored(t)
@@ -59,8 +59,7 @@ test('metrics: webhooks by status and by their last result', async (t) => {
   await succeed(service, 'POST', WEBHOOKS, { url: 'https://127.0.0.1/hook' })
   const series = 'tranche_webhooks{environment="test",last_result="none",status="active"}'
   assert.equal((await service.samples()).value(series), 1)
-  const tenant = await service.store.findTenant('acme', 'test')
-  assert.ok(tenant)
+  const tenant = await tenantOf(service)
   await service.store.changeWebhook(tenant, (webhook) => {
     assert.ok(webhook)
     return { ...webhook, status: 'paused', consecutiveFailures: 10 }
@@ -92,6 +91,47 @@ test('a hold shows in status and in the metrics until it is released', async (t)
   assert.deepEqual(await seen(), [1, [true, false], '2 active, 0 disabled, 1 held (acme)', 1, 0])
   await shell(service, ['partner', 'release', 'acme'])
   assert.deepEqual(await seen(), [0, [false, false], '2 active, 0 disabled', 0, 0])
+})
+
+test('a partner that fails every order is found by status, by check and in the metrics', async (t) => {
+  const service = await startMonitored(t)
+  const options = { key: await service.issueKey('acme', 'live') }
+  await link(service, 'u', options)
+  for (const id of ['p1', 'p2', 'p3']) await plan(service, 'u', id, {}, options)
+  await service.tick(PRICE)
+  const reasons = ['insufficient funds', 'venue closed', 'insufficient funds']
+  for (const [n, { execution_id }] of [...(await poll(service, options)).values()].flat().entries()) {
+    const report = { partner_order_id: `o${n}`, status: 'failed', failure_reason: reasons[n] }
+    await succeed(service, 'POST', confirmPath(String(execution_id)), report, options)
+  }
+  const [status, check] = [
+    await shell(service, ['status', '--json']),
+    await shell(service, ['check', '--json']),
+  ]
+  const [finding] = JSON.parse(status).findings
+  assert.deepEqual(JSON.parse(check).findings, JSON.parse(status).findings)
+  assert.deepEqual(
+    [finding.kind, finding.message],
+    ['partner_failing', '3 of its 3 orders of the last 24 hours failed; most often: insufficient funds'],
+  )
+  const mend = finding.mend.replaceAll("'", '').split(' ').slice(3)
+  assert.equal((await shell(service, mend)).match(/^exec_/gm)?.length, 3)
+  assert.match(await shell(service, ['status']), /^orders in 24 h +0 filled, 3 failed$/m)
+  const { value } = await service.samples()
+  assert.equal(value('tranche_partner_orders{partner="acme",result="failed"}'), 3)
+  assert.equal(value('tranche_findings{kind="partner_failing",severity="page"}'), 1)
+  const series = 'tranche_partner_finding{kind="partner_failing",partner="acme",severity="page"}'
+  assert.equal(value(series), 1)
+  assert.equal(value('tranche_partner_last_poll_age_seconds{partner="acme"}'), 0)
+})
+
+test('of a feed that is down, status has its host and no more: the rest of an address may hold a key', async (t) => {
+  const service = await startMonitored(t)
+  await shell(service, ['tick', '--price', '64250.50'])
+  await shell(service, ['tick', '--price-feed', 'http://127.0.0.1:9/secret-key#/price'])
+  const words = await shell(service, ['status'])
+  assert.match(words, /^price +64,250\.50 USD, 0 s old, from manual; feed http:\/\/127\.0\.0\.1:9 is down$/m)
+  assert.ok(!words.includes('secret-key'))
 })
 
 test('metrics: a database that cannot be read leaves out what it alone knows', async (t) => {

@@ -12,26 +12,17 @@ export type RawAnswer = { status: number; headers: Map<string, string>; body: st
  * Writes the parts to a fresh connection and reads until the service closes it or a whole answer is in. Resets after
  * the answer are not a failure: a service that refuses a body stops reading it.
  */
-export function exchange(url: string, parts: readonly (string | Uint8Array)[]): Promise<RawAnswer> {
-  const { hostname, port } = new URL(url)
-  return new Promise((resolve, reject) => {
-    const socket = connect({ host: hostname, port: Number(port) })
-    let received = ''
-    const settle = () => {
-      socket.destroy()
-      if (received === '') reject(new Error('the connection ended without an answer'))
-      else resolve(parse(received))
-    }
-    socket.setTimeout(20_000, () => socket.destroy(new Error('no answer in time')))
-    socket.on('data', (chunk) => {
-      // "100 Continue" only says that the body may come.
-      received = (received + chunk.toString('latin1')).replace(CONTINUE, '')
-      if (isWhole(received)) settle()
-    })
-    socket.on('error', () => {})
-    socket.on('close', settle)
-    for (const part of parts) socket.write(part)
-  })
+export async function exchange(url: string, parts: readonly (string | Uint8Array)[]): Promise<RawAnswer> {
+  const { socket, received, ended } = await converse(url)
+  // "100 Continue" only says that the body may come.
+  const answer = () => received().replace(CONTINUE, '')
+  const isIn = new Promise<void>((resolve) => socket.on('data', () => isWhole(answer()) && resolve()))
+  socket.setTimeout(20_000, () => socket.destroy())
+  for (const part of parts) socket.write(part)
+  await Promise.race([isIn, ended])
+  socket.destroy()
+  if (answer() === '') throw new Error('the connection ended without an answer')
+  return parse(answer())
 }
 
 const CONTINUE = /^HTTP\/1\.1 100 [^\r]*\r\n\r\n/

@@ -24,6 +24,7 @@ import {
   setUser,
   succeed,
   TRADES,
+  tenantOf,
   USERS,
   userPath,
 } from './steps.ts'
@@ -41,9 +42,8 @@ async function refuseCursor(service: Service, path: string, cursor: unknown): Pr
 /** All rows of a list, page by page. */
 async function walk(service: Service, path: string, rows: string, limit: number): Promise<Json[]> {
   const all: Json[] = []
-  const separator = path.includes('?') ? '&' : '?'
   for (let cursor = ''; ; ) {
-    const page = await succeed(service, 'GET', `${path}${separator}limit=${limit}${cursor}`)
+    const page = await succeed(service, 'GET', withQuery(path, `limit=${limit}${cursor}`))
     assert.ok(page[rows].length <= limit)
     all.push(...page[rows])
     if (page.next_cursor === null) return all
@@ -134,8 +134,7 @@ suite('a user', () => {
 
     await setUser(service, 'u', 'disabled')
     assert.equal((await succeed(service, 'GET', userPath('u'))).status, 'disabled')
-    const tenant = await service.store.findTenant('acme', 'test')
-    assert.ok(tenant)
+    const tenant = await tenantOf(service)
     await service.store.eraseUser(tenant, 'u', AUDIT)
     const erased = await succeed(service, 'GET', userPath('u'))
     assert.deepEqual([erased.email, erased.auth_provider, erased.consents], [null, null, consents])
@@ -166,8 +165,8 @@ suite('lists', () => {
       for (const limit of [1, 2, 3, ids.length, 1000])
         assert.deepEqual(await walk(service, path, rows, limit), whole[rows], `${path} by ${limit}`)
       // A cursor is a position and no key: to another tenant it shows nothing.
-      const first = await succeed(service, 'GET', `${path}${path.includes('?') ? '&' : '?'}limit=1`)
-      const beyond = `${path}${path.includes('?') ? '&' : '?'}cursor=${first.next_cursor}`
+      const { next_cursor } = await succeed(service, 'GET', withQuery(path, 'limit=1'))
+      const beyond = withQuery(path, `cursor=${next_cursor}`)
       assert.deepEqual((await succeed(service, 'GET', beyond, undefined, stranger))[rows], [])
     }
   })

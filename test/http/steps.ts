@@ -2,9 +2,13 @@
 
 import assert from 'node:assert/strict'
 import type { Execution } from '../../src/core/execution.ts'
+import { revoke } from '../../src/core/key.ts'
 import { formatUsd } from '../../src/core/money.ts'
+import type { Environment, Tenant } from '../../src/core/partner.ts'
 import type { Window } from '../../src/core/window.ts'
-import { type CallOptions, PLAN, type Service, USER } from '../support/service.ts'
+import { keyHash } from '../../src/keys.ts'
+import { allExecutions } from '../store/world.ts'
+import { AUDIT, type CallOptions, PLAN, type Service, USER } from '../support/service.ts'
 
 export const USERS = '/partner/v1/users'
 export const PLANS = '/partner/v1/plans'
@@ -66,13 +70,24 @@ export async function windowsOf(service: Service, planId: string): Promise<Windo
   return (await service.store.findPlans(planId)).flatMap((row) => row.windows)
 }
 
-export async function executionsOf(service: Service, planId: string): Promise<Execution[]> {
-  const page = { after: null, limit: 1000 }
-  const all = await service.store.listExecutions(
-    { slug: null, environment: null, status: null, stuck: false },
-    page,
-  )
-  return all.filter((execution) => execution.partnerPlanId === planId)
+export const executionsOf = async ({ store }: Service, planId: string): Promise<Execution[]> =>
+  (await allExecutions(store)).filter((execution) => execution.partnerPlanId === planId)
+
+export async function tenantOf(
+  { store }: Pick<Service, 'store'>,
+  environment: Environment = 'test',
+  slug = 'acme',
+): Promise<Tenant> {
+  const tenant = await store.findTenant(slug, environment)
+  assert.ok(tenant)
+  return tenant
+}
+
+/** Revokes a key as an operator does; answers its id. */
+export async function revokeKey({ store }: Pick<Service, 'store'>, secret: string): Promise<string> {
+  const keyId = (await store.findKey(keyHash(secret)))?.key.keyId ?? ''
+  await store.changeKey(keyId, (key, at) => ({ key: revoke(key, at), successor: null }), AUDIT)
+  return keyId
 }
 
 /** A window's ledger in dollars, for readable tables: "reserved spent released reason". */

@@ -23,6 +23,7 @@ import {
   poll,
   sendFirst,
   succeed,
+  tenantOf,
   USERS,
   userPath,
   windowsOf,
@@ -237,8 +238,7 @@ test('no reason is one confirmation, however it is sent', async (t) => {
 test('an empty reason that an earlier version recorded is not a reason, and its row is whole', async (t) => {
   const service = await startService(t)
   const id = (await sendFirst(service, ['p'])).get('p') ?? ''
-  const tenant = await service.store.findTenant('acme', 'test')
-  assert.ok(tenant)
+  const tenant = await tenantOf(service)
   const report: Report = { status: 'failed', partnerOrderId: 'o', executedAt: null, failureReason: '' }
   const ids = { executionId: id, partnerOrderId: 'o' }
   await service.store.confirmExecution(tenant, ids, (seen, now) => confirm(seen, report, now))

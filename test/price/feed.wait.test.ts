@@ -86,6 +86,18 @@ const BAD: [string, Exchange, Answer, RegExp][] = [
   ],
 ]
 
+const SLOW: [string, Answer][] = [
+  ['no answer within the limit', () => {}],
+  [
+    'a body that never ends',
+    (_, response) => {
+      response.write('{"price":"642')
+      const timer = setInterval(() => response.write('0'), 200)
+      response.once('close', () => clearInterval(timer))
+    },
+  ],
+]
+
 describe('a source that answers badly gives no price and a warning that says why', {
   concurrency: true,
 }, () => {
@@ -101,7 +113,7 @@ describe('a source that answers badly gives no price and a warning that says why
     })
   }
 
-  for (const [name, answer] of slowAnswers()) {
+  for (const [name, answer] of SLOW) {
     test(name, async (t) => {
       const { origin } = await startTicker(t, answer)
       const { observed, warnings } = await read('coinbase', { coinbase: origin })
@@ -111,26 +123,11 @@ describe('a source that answers badly gives no price and a warning that says why
   }
 
   test('connection refused', async () => {
-    const { observed, warnings } = await read('kraken', { kraken: await closedOrigin() })
+    const { observed, warnings } = await read('kraken', { kraken: `http://127.0.0.1:${await freePort()}` })
     assert.equal(observed, null)
     assert.match(warnings.join(), /price feed kraken: .*ECONNREFUSED/)
   })
 })
-
-function slowAnswers(): [string, Answer][] {
-  const never: Answer = () => {}
-  const drip: Answer = (_, response) => {
-    response.write('{"price":"642')
-    const timer = setInterval(() => response.write('0'), 200)
-    response.once('close', () => clearInterval(timer))
-  }
-  return [
-    ['no answer within the limit', never],
-    ['a body that never ends', drip],
-  ]
-}
-
-const closedOrigin = async (): Promise<string> => `http://127.0.0.1:${await freePort()}`
 
 describe('median', { concurrency: true }, () => {
   type Prices = Partial<Record<Exchange, string>>

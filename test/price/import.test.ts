@@ -204,30 +204,10 @@ async function* batchesOf(points: Point[]): AsyncGenerator<Point[]> {
   for (let from = 0; from < points.length; from += 150) yield points.slice(from, from + 150)
 }
 
-test('price fetch keeps one price; price list shows all of them, for people and for scripts', async (t) => {
+test('price fetch keeps one price; without a feed it is a usage error, with one that fails it keeps nothing', async (t) => {
   const { db } = await newDatabase(t)
   const headers = { date: 'Mon, 05 Jan 2026 00:00:00 GMT' }
-  const { origin } = await startTicker(t, { headers, body: '{"last":"64250.5"}' })
-  const { machine, setClock } = machineAt(T0)
-  const command = (...args: string[]) => runHere(['--db', db, ...args], { machine })
-
-  assert.deepEqual(JSON.parse((await command('--json', 'price', 'list')).out), [])
-  const fetched = await command('--json', 'price', 'fetch', '--price-feed', `${origin}/x#/last`)
-  const row = { at: '2026-01-05T00:00:00.000Z', price_usd: '64250.50', source: new URL(origin).host }
-  assert.deepEqual(JSON.parse(fetched.out), row)
-  setClock(plus(T0, MINUTE_MS))
-  const words = await command('price', 'fetch', '--price-feed', 'static:0.5')
-  assert.match(words.out, /price_usd +0\.50\nsource +static:0\.5\n/)
-
-  const next = { at: '2026-01-05T00:01:00.000Z', price_usd: '0.50', source: 'static:0.5' }
-  assert.deepEqual(JSON.parse((await command('--json', 'price', 'list')).out), [row, next])
-  const table = (await command('price', 'list')).out.split('\n')
-  assert.match(table[0] ?? '', /^AT +USD +SOURCE$/)
-  assert.match(table[1] ?? '', /^2026-01-05T00:00:00\.000Z +64250\.50 /)
-})
-
-test('price fetch without a feed is a usage error, and a feed that fails exits 1 and keeps nothing', async (t) => {
-  const { db } = await newDatabase(t)
+  const good = await startTicker(t, { headers, body: '{"last":"64250.5"}' })
   const { origin } = await startTicker(t, { status: 500, body: '' })
   const { machine } = machineAt(T0)
   const fetching = (...args: string[]) => runHere(['--db', db, 'price', 'fetch', ...args], { machine })
@@ -237,6 +217,10 @@ test('price fetch without a feed is a usage error, and a feed that fails exits 1
   assert.equal(failed.code, 1)
   assert.match(failed.err, /HTTP 500/)
   assert.equal(rowsIn(db).prices, 0)
+  const fetched = await fetching('--json', '--price-feed', `${good.origin}/x#/last`)
+  const source = new URL(good.origin).host
+  assert.deepEqual(JSON.parse(fetched.out), { at: '2026-01-05T00:00:00.000Z', price_usd: '64250.50', source })
+  assert.equal(rowsIn(db).prices, 1)
 })
 
 // Lines of a text are the same however the text is cut into chunks.

@@ -6,6 +6,7 @@ import { Problem } from '../../src/core/problem.ts'
 import { HOUR_MS, plus } from '../../src/core/time.ts'
 import { machineAt } from '../../src/machine.ts'
 import { createFeed } from '../../src/price/feed.ts'
+import { allExecutions } from '../store/world.ts'
 import { PLAN, runHere, startService, T0, USER } from '../support/service.ts'
 import { quoted, read, startTicker } from './ticker.ts'
 
@@ -128,10 +129,7 @@ test('a failing feed makes a tick go by the clock: it warns, exits 0 and still b
   const due = await tick()
   assert.equal(due.code, 0)
   assert.deepEqual(fired(due.out), { price_usd: null, executions_created: 1 })
-  const [execution] = await service.store.listExecutions(
-    { slug: null, environment: null, status: null, stuck: false },
-    { after: null, limit: 10 },
-  )
+  const [execution] = await allExecutions(service.store)
   assert.equal(execution?.firing.trigger, 'clock')
 })
 

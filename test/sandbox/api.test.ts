@@ -5,14 +5,15 @@ import { type TestContext, test } from 'node:test'
 import { createSandboxDesk } from '../../src/cli/service/sandbox-desk.ts'
 import { price } from '../../src/core/money.ts'
 import { EXECUTIONS_MAX } from '../../src/core/sandbox.ts'
-import { formatInstant, HOUR_MS, plus } from '../../src/core/time.ts'
+import { DAY_MS, formatInstant, HOUR_MS, plus } from '../../src/core/time.ts'
 import { register } from '../../src/core/webhook.ts'
 import { Refusal } from '../../src/http/error-codes.ts'
 import { keyHash } from '../../src/keys.ts'
 import { silentLog } from '../../src/log.ts'
 import { type Machine, machineAt } from '../../src/machine.ts'
-import { link, plan, poll, succeed } from '../http/steps.ts'
+import { link, plan, poll, succeed, tenantOf } from '../http/steps.ts'
 import { damageAt, multiplyExecutions } from '../store/damage.ts'
+import { allExecutions } from '../store/world.ts'
 import { AUDIT, type Service, startService, T0 } from '../support/service.ts'
 
 const SANDBOX = '/partner/v1/sandbox'
@@ -38,7 +39,7 @@ test('a partner takes its test environment through a day, and buys what fired', 
   })
   const moved = await succeed(service, 'POST', `${SANDBOX}/advance`, DAY)
   const { from, to, done, executions_created, windows_rolled, price_usd } = moved
-  assert.deepEqual([from, to, done], [formatInstant(T0), formatInstant(plus(T0, 24 * HOUR_MS)), true])
+  assert.deepEqual([from, to, done], [formatInstant(T0), formatInstant(plus(T0, DAY_MS)), true])
   assert.ok(executions_created > 0 && windows_rolled > 0, JSON.stringify(moved))
   assert.equal(price_usd, '64000.00')
   assert.equal((await lookAt(service)).offset, '1 d')
@@ -92,34 +93,32 @@ test('in a frozen database nothing fires and time stays as it is, and all can be
   assert.equal((await succeed(service, 'POST', `${SANDBOX}/reset`, {})).plans, 1)
 })
 
-/** A desk whose wake-ups all arrive. */
-const deskOf = (
-  store: Service['store'],
-  machine: Machine,
-  limits: Partial<Parameters<typeof createSandboxDesk>[0]> = {},
-) =>
-  createSandboxDesk({
-    store,
-    machine,
-    send: async () => ACCEPTED,
-    log: silentLog,
-    ...limits,
-  })
 const ACCEPTED = { statusCode: 204, reason: null, durationMs: 1 }
 
+/** A desk whose wake-ups all arrive, beside the store of a service at T0 unless there is a machine. */
+const deskOf = (
+  store: Service['store'],
+  limits: Partial<Parameters<typeof createSandboxDesk>[0]> = {},
+  machine: Machine = machineAt(T0).machine,
+) => createSandboxDesk({ store, machine, send: async () => ACCEPTED, log: silentLog, ...limits })
+
+/** A service with a plan, whose sandboxes are moved within limits. */
+const withLimits = async (t: TestContext, limits: Parameters<typeof deskOf>[1]) => {
+  const desks: ReturnType<typeof deskOf>[] = []
+  const more = (store: Service['store'], machine: Machine) => {
+    const sandbox = deskOf(store, limits, machine)
+    desks.push(sandbox)
+    return { sandbox }
+  }
+  return { desks, service: await withPlan(await startService(t, { more })) }
+}
+
 /** How many executions there are. */
-const madeIn = async ({ store }: Service) =>
-  (
-    await store.listExecutions(
-      { slug: null, environment: null, status: null, stuck: false },
-      { after: null, limit: 100 },
-    )
-  ).length
+const madeIn = async ({ store }: Service) => (await allExecutions(store)).length
 
 /** The test tenant, with a webhook. */
 async function withWebhook({ store }: Service) {
-  const tenant = await store.findTenant('acme', 'test')
-  assert.ok(tenant)
+  const tenant = await tenantOf({ store })
   await store.changeWebhook(tenant, (seen, now) => register(seen, 'https://a.example/', 's', now))
   return tenant
 }
@@ -132,13 +131,7 @@ test('what is not a span of time, and what is too far, is refused', async (t) =>
 })
 
 test('a long advance answers in time, goes on, and no other begins meanwhile', async (t) => {
-  const service = await withPlan(
-    await startService(t, {
-      more: (store, machine) => ({
-        sandbox: deskOf(store, machine, { answerAfterMs: 0 }),
-      }),
-    }),
-  )
+  const { service } = await withLimits(t, { answerAfterMs: 0 })
   const begun = await succeed(service, 'POST', `${SANDBOX}/advance`, { by: '20d', price_usd: '64000' })
   assert.equal(begun.done, false)
   assert.equal('executions_created' in begun, false)
@@ -154,60 +147,41 @@ test('a long advance answers in time, goes on, and no other begins meanwhile', a
   }
 })
 
-test('a service that stops ends an advance at a step, and the clock says how far it came', async (t) => {
-  const service = await withPlan(await startService(t))
-  const { store } = service
-  const { machine } = machineAt(T0)
-  const desk = deskOf(store, machine, { answerAfterMs: 0 })
-  const tenant = await store.findTenant('acme', 'test')
-  assert.ok(tenant)
-  const begun = await desk.advance(tenant, 3_000 * 24 * HOUR_MS, null)
-  assert.equal(begun.done, false)
-  await desk.stop()
-  const { offset_ms, advancing_to } = await lookAt(service)
-  assert.equal(advancing_to, null)
-  assert.ok(offset_ms < 3_000 * 24 * HOUR_MS, String(offset_ms))
-  assert.equal((await succeed(service, 'POST', `${SANDBOX}/advance`, { by: '1h' })).done, true)
-})
-
-test('a stop in the first seconds of an advance is no failure: it has come as far as the clock says', async (t) => {
-  const service = await withPlan(await startService(t))
-  const { store } = service
-  const { machine } = machineAt(T0)
-  const desk = deskOf(store, machine)
-  const tenant = await store.findTenant('acme', 'test')
-  assert.ok(tenant)
-  const advancing = desk.advance(tenant, 3_000 * 24 * HOUR_MS, null)
-  await desk.stop()
-  assert.equal((await advancing).done, false)
-  const { offset_ms, advancing_to } = await lookAt(service)
-  assert.equal(advancing_to, null)
-  assert.ok(offset_ms < 3_000 * 24 * HOUR_MS, String(offset_ms))
+test('a service that stops ends an advance at a step, in its first seconds too, and the clock says how far it came', async (t) => {
+  for (const limits of [{ answerAfterMs: 0 }, {}]) {
+    const service = await withPlan(await startService(t))
+    const desk = deskOf(service.store, limits)
+    const advancing = desk.advance(await tenantOf(service), 3_000 * DAY_MS, null)
+    if (limits.answerAfterMs === 0) assert.equal((await advancing).done, false)
+    await desk.stop()
+    assert.equal((await advancing).done, false)
+    const { offset_ms, advancing_to } = await lookAt(service)
+    assert.equal(advancing_to, null)
+    assert.ok(offset_ms < 3_000 * DAY_MS, String(offset_ms))
+    assert.equal((await succeed(service, 'POST', `${SANDBOX}/advance`, { by: '1h' })).done, true)
+  }
 })
 
 test('an advance that ends early wakes its partner for what it has fired', async (t) => {
   const service = await withPlan(await startService(t))
   const tenant = await withWebhook(service)
   const sent: number[] = []
-  const { machine } = machineAt(T0)
-  const desk = deskOf(service.store, machine, {
+  const desk = deskOf(service.store, {
     advanceMaxMs: 0,
     send: async ({ count }) => {
       sent.push(count)
       return ACCEPTED
     },
   })
-  assert.equal((await desk.advance(tenant, 20 * 24 * HOUR_MS, price('64000'))).done, false)
-  assert.equal(sent.length, 1)
+  assert.equal((await desk.advance(tenant, 20 * DAY_MS, price('64000'))).done, false)
   assert.deepEqual(sent, [await madeIn(service)])
 })
 
 /** A desk on which a tenant's webhook may be woken twice a minute. */
 async function withFewWakeUps(t: TestContext) {
   const service = await withPlan(await startService(t))
-  const tenant = await service.store.findTenant('acme', 'test')
-  assert.ok(tenant)
-  const desk = deskOf(service.store, machineAt(T0).machine, { wakeUpsPerMinute: 2 })
+  const tenant = await tenantOf(service)
+  const desk = deskOf(service.store, { wakeUpsPerMinute: 2 })
   return {
     service,
     tenant,
@@ -235,12 +209,12 @@ test('only so many tranches are fired within a minute as wake an address', async
 test('only so many advances within a minute wake an address, and the fires count with them', async (t) => {
   const { service, advance, fire } = await withFewWakeUps(t)
   await withWebhook(service)
-  assert.equal((await advance(24 * HOUR_MS)).webhooks_sent, 1)
+  assert.equal((await advance(DAY_MS)).webhooks_sent, 1)
   // Advances that fire nothing wake nobody.
   for (let i = 0; i < 3; i += 1) assert.equal((await advance(1)).executions_created, 0)
   assert.equal((await fire()).webhooks_sent, 1)
   const before = await lookAt(service)
-  await assert.rejects(advance(24 * HOUR_MS), isTooMany)
+  await assert.rejects(advance(DAY_MS), isTooMany)
   await assert.rejects(fire(), isTooMany)
   assert.deepEqual(await lookAt(service), before, 'the clock has not moved')
 })
@@ -264,21 +238,12 @@ test('a webhook that is registered during the calls does not get round the limit
     )
   }
   let woken = await wokenBy([fire, fire, fire, fire])
-  for (let i = 0; i < 2; i += 1) woken += await wokenBy([() => advance(24 * HOUR_MS)])
+  for (let i = 0; i < 2; i += 1) woken += await wokenBy([() => advance(DAY_MS)])
   assert.ok(woken <= 2, `woken ${woken} times`)
 })
 
 test('two partners advance at the same time, and neither waits for the other', async (t) => {
-  const desks: ReturnType<typeof createSandboxDesk>[] = []
-  const service = await withPlan(
-    await startService(t, {
-      more: (store, machine) => {
-        const sandbox = deskOf(store, machine, { answerAfterMs: 0 })
-        desks.push(sandbox)
-        return { sandbox }
-      },
-    }),
-  )
+  const { desks, service } = await withLimits(t, { answerAfterMs: 0 })
   const key = await service.issueKey('bolt', 'test')
   const long = await succeed(service, 'POST', `${SANDBOX}/advance`, { by: '3000d', price_usd: '64000' })
   const short = await service.call('POST', `${SANDBOX}/advance`, { by: '1d' }, { key })
@@ -295,11 +260,7 @@ test('two partners advance at the same time, and neither waits for the other', a
 
 test('an advance stops after so many executions, says where, and the next one goes on from there', async (t) => {
   const most = 5
-  const service = await withPlan(
-    await startService(t, {
-      more: (store, machine) => ({ sandbox: deskOf(store, machine, { executionsMax: most }) }),
-    }),
-  )
+  const { service } = await withLimits(t, { executionsMax: most })
   for (const id of ['p2', 'p3', 'p4']) await plan(service, 'u1', id)
   const made: number[] = []
   for (let now = T0; now < plus(T0, 48 * HOUR_MS); ) {

@@ -7,6 +7,7 @@ import { price } from '../../src/core/money.ts'
 import type { Environment, Tenant } from '../../src/core/partner.ts'
 import { type Advanced, advanceSandbox, fireInSandbox } from '../../src/engine/sandbox.ts'
 import { machineAt } from '../../src/machine.ts'
+import { tenantOf } from '../http/steps.ts'
 import { type Rows, rowsOf } from '../support/database.ts'
 import { AUDIT, type Service, startService } from '../support/service.ts'
 
@@ -29,11 +30,7 @@ export async function startBench(t: Pick<TestContext, 'after'>): Promise<Bench> 
   })
   return {
     ...service,
-    tenant: async (slug, environment) => {
-      const found = await store.findTenant(slug, environment)
-      assert.ok(found)
-      return found
-    },
+    tenant: (slug, environment) => tenantOf(service, environment, slug),
     goAhead: (tenant, byMs, priceUsd) =>
       advanceSandbox({ ...options(tenant, priceUsd), byMs, onProgress: () => {} }),
     fire: (tenant, planId) => fireInSandbox(planId, options(tenant)),

@@ -4,6 +4,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import Database from 'better-sqlite3'
 import { price } from '../../src/core/money.ts'
+import type { Tenant } from '../../src/core/partner.ts'
 import { SANDBOX_UNTIL } from '../../src/core/sandbox.ts'
 import { DAY_MS, formatInstant, HOUR_MS, plus } from '../../src/core/time.ts'
 import { advanceSandbox, STOP_PAGE_PLANS } from '../../src/engine/sandbox.ts'
@@ -46,6 +47,12 @@ test('a week shows the windows and tranches of a week, each dated in it', async 
   await assertSound(bench)
 })
 
+/** An advance by an hour, at a price that fires. */
+const anHour = (store: Store, tenant: Tenant) => ({
+  ...{ store, machine: machineAt(T0).machine, tenant, byMs: HOUR_MS },
+  ...{ price: price(PRICE), audit: AUDIT, onProgress: () => {} },
+})
+
 test('an advance writes few plans at a time, because live calls wait for each write', async (t) => {
   const bench = await startBench(t)
   const acme = await withPlan(bench)
@@ -64,9 +71,7 @@ test('an advance writes few plans at a time, because live calls wait for each wr
       return changeDuePlans(passId, planIds, decide)
     },
   }
-  const { machine } = machineAt(bench.now())
-  const options = { store, machine, tenant: acme, price: price(PRICE), audit: AUDIT, onProgress: () => {} }
-  const { executionsCreated } = await advanceSandbox({ ...options, byMs: HOUR_MS })
+  const { executionsCreated } = await advanceSandbox(anHour(store, acme))
   assert.equal(executionsCreated, 2 * STOP_PAGE_PLANS + 1)
   assert.equal(Math.max(...pages), STOP_PAGE_PLANS)
   await assertSound(bench)
@@ -77,11 +82,9 @@ test('an advance that fails among the plans of one instant tells what the others
   const acme = await withPlan(bench)
   for (let i = 0; i < STOP_PAGE_PLANS; i++) await sendPlan(bench.store, acme, { partnerPlanId: `more-${i}` })
   const store: Store = { ...bench.store, changeDuePlans: () => Promise.reject(new Error('a damaged row')) }
-  const { machine } = machineAt(bench.now())
-  const options = { store, machine, tenant: acme, price: price(PRICE), audit: AUDIT, onProgress: () => {} }
   const told: number[] = []
   const onEnd = async ({ executionsCreated }: { executionsCreated: number }) => told.push(executionsCreated)
-  await assert.rejects(advanceSandbox({ ...options, byMs: HOUR_MS, onEnd }), /a damaged row/)
+  await assert.rejects(advanceSandbox({ ...anHour(store, acme), onEnd }), /a damaged row/)
   assert.deepEqual(told, [STOP_PAGE_PLANS])
 })
 

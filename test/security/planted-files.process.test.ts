@@ -126,33 +126,29 @@ suite('what somebody else put there', { concurrency: 2 }, () => {
     assert.equal((await run(t, cwd, ['check'])).code, 0)
   })
 
-  test('what a restore plays in from beside the copy is named in its answer and in the audit log', async (t) => {
-    const cwd = await withDatabase(t)
-    const other = await withDatabase(t)
-    const copy = join(other, 'tranche.db')
-    writeFileSync(`${copy}-wal`, logOf(copy), { mode: 0o600 })
-    for (const suffix of ['-shm', '-owner']) rmSync(copy + suffix, { force: true })
-    const { code, out, err } = await run(t, cwd, ['restore', copy, '--json'])
-    assert.equal(code, 0, err)
-    assert.deepEqual(JSON.parse(out).played_in, [`${copy}-wal`])
-    const { out: audit } = await run(t, cwd, ['audit', '--json'])
-    assert.ok(audit.includes(`"played_in":["${copy}-wal"]`), audit)
-  })
-
-  test('what a copy reads from beside its source is named', async (t) => {
+  test('what a restore or a copy reads from beside its source is named, of a restore in the audit log too', async (t) => {
     const cwd = await withDatabase(t)
     const source = join(await withDatabase(t), 'tranche.db')
-    const copy = (to: string, ...more: string[]) =>
-      run(t, cwd, ['copy', '--from', source, '--to', join(cwd, to), ...more])
-    assert.deepEqual(JSON.parse((await copy('plain', '--json')).out).played_in, [])
-    for (const to of ['words', 'json']) {
+    const layLog = () => {
       writeFileSync(`${source}-wal`, logOf(source), { mode: 0o600 })
       for (const suffix of ['-shm', '-owner']) rmSync(source + suffix, { force: true })
-      const { code, out, err } = await copy(to, ...(to === 'json' ? ['--json'] : []))
-      assert.equal(code, 0, err)
-      if (to === 'json') assert.deepEqual(JSON.parse(out).played_in, [`${source}-wal`])
-      else assert.ok(out.includes(`, verified, with its log ${source}-wal merged; `), out)
     }
+    const succeeds = async (...argv: string[]): Promise<string> => {
+      const { code, out, err } = await run(t, cwd, argv)
+      assert.equal(code, 0, err)
+      return out
+    }
+    const copy = ['copy', '--from', source, '--to']
+    assert.deepEqual(JSON.parse(await succeeds(...copy, 'plain', '--json')).played_in, [])
+    layLog()
+    const words = await succeeds(...copy, 'words')
+    assert.ok(words.includes(`, verified, with its log ${source}-wal merged; `), words)
+    layLog()
+    assert.deepEqual(JSON.parse(await succeeds(...copy, 'json', '--json')).played_in, [`${source}-wal`])
+    layLog()
+    assert.deepEqual(JSON.parse(await succeeds('restore', source, '--json')).played_in, [`${source}-wal`])
+    const audit = await succeeds('audit', '--json')
+    assert.ok(audit.includes(`"played_in":["${source}-wal"]`), audit)
   })
 
   test('a file that is named to be read is not waited for, and must be one', async (t) => {

@@ -85,7 +85,10 @@ test('what somebody added for reading is named and does no harm, nor does SQL th
   assert.equal((await shell.tranche(['check'])).code, 0)
   const { machine } = shell
   const seen = await runHere(['--db', shell.file, 'check'], { machine, terminals: ['stderr'] })
-  assert.match(seen.err, /^not made by tranche, and harmless: table _litestream_seq, index mine, view months$/m)
+  assert.match(
+    seen.err,
+    /^not made by tranche, and harmless: table _litestream_seq, index mine, view months$/m,
+  )
 })
 
 test('a view in the place of a table is never read, however long that would take', {

@@ -1,5 +1,5 @@
-// Every form of an answer that RFC 9110 and 9112 let a server send, and invalid ones, byte for byte, to each of the
-// callers: a delivery, a price feed and a call to a monitor.
+// Forms of an answer that RFC 9110 and 9112 let a server send and that the call has to decide on, and invalid ones,
+// byte for byte, to each of the callers: a delivery, a price feed and a call to a monitor.
 
 import assert from 'node:assert/strict'
 import { createServer, type Socket } from 'node:net'
@@ -21,24 +21,12 @@ const WHOLE: Record<string, string> = {
   'with a length': OK,
   'after 100 Continue, which IIS sends unasked': `HTTP/1.1 100 Continue\r\n\r\n${OK}`,
   'after ten interim answers': `${'HTTP/1.1 100 Continue\r\n\r\n'.repeat(10)}${OK}`,
-  'after 102 and 103': `HTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: </a>; rel=preload\r\n\r\n${OK}`,
-  'after an interim answer that nobody knows': `HTTP/1.1 199 Odd\r\nx-a: b\r\n\r\n${OK}`,
   'without a reason': `HTTP/1.1 200 \r\n${LENGTH}\r\n\r\n${BODY}`,
-  'without a reason and its space': `HTTP/1.1 200\r\n${LENGTH}\r\n\r\n${BODY}`,
-  'with a reason of any bytes': `HTTP/1.1 200 d\u00e9j\u00e0\tvu\r\n${LENGTH}\r\n\r\n${BODY}`,
   'of HTTP/1.0': `HTTP/1.0 200 OK\r\n\r\n${BODY}`,
-  'of HTTP/1.0 that stays open': `HTTP/1.0 200 OK\r\nConnection: keep-alive\r\n${LENGTH}\r\n\r\n${BODY}`,
-  'of a later HTTP/1': `HTTP/1.2 200 OK\r\n${LENGTH}\r\n\r\n${BODY}`,
   'that ends with the connection': `HTTP/1.1 200 OK\r\n\r\n${BODY}`,
-  'with names in capitals': `HTTP/1.1 200 OK\r\n${LENGTH.toUpperCase()}\r\n\r\n${BODY}`,
-  'with no space after a colon': `HTTP/1.1 200 OK\r\n${LENGTH.replace(' ', '')}\r\n\r\n${BODY}`,
-  'with tabs around a value': `HTTP/1.1 200 OK\r\n${LENGTH.replace(' ', '\t')}\t \r\n\r\n${BODY}`,
-  'with an empty value, and one of any bytes': `HTTP/1.1 200 OK\r\nx-a:\r\nx-b: \u00e9\r\n${LENGTH}\r\n\r\n${BODY}`,
   'with a folded value': `HTTP/1.1 200 OK\r\nx-a: b\r\n  c\r\n\td\r\n${LENGTH}\r\n\r\n${BODY}`,
   'with line feeds alone': `HTTP/1.1 200 OK\n${LENGTH}\n\n${BODY}`,
-  'after an empty line': `\r\n${OK}`,
   'in chunks': `${CHUNKED}5\r\n${BODY.slice(0, 5)}\r\n0C\r\n${BODY.slice(5)}\r\n0\r\n\r\n`,
-  'in chunks with extensions': `${CHUNKED}11;a;b=c;d="e f"\r\n${BODY}\r\n000\r\n\r\n`,
   'in chunks with trailers': `${CHUNKED.replace('chunked', 'Chunked\r\ntrailer: x-a')}11\r\n${BODY}\r\n0\r\nx-a: b\r\n\r\n`,
   'in chunks, and with a length too': `HTTP/1.1 200 OK\r\ncontent-length: 3\r\ntransfer-encoding: chunked\r\n\r\n11\r\n${BODY}\r\n0\r\n\r\n`,
   'that offers another protocol': `HTTP/1.1 200 OK\r\nupgrade: h2, h2c\r\nconnection: Upgrade\r\n${LENGTH}\r\n\r\n${BODY}`,
@@ -48,13 +36,10 @@ const WHOLE: Record<string, string> = {
 /** Successful answers without a whole body: delivered, but no price. With the message of the feed. */
 const WITHOUT_BODY: Record<string, [string, RegExp]> = {
   'a 204': ['HTTP/1.1 204 No Content\r\n\r\n', /: HTTP 204$/],
-  'a 204 with a length': ['HTTP/1.1 204 No Content\r\ncontent-length: 5\r\n\r\n', /: HTTP 204$/],
-  'a 205': ['HTTP/1.1 205 Reset Content\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n', /: HTTP 205$/],
   'a 200 of no bytes': ['HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n', /its answer is not JSON$/],
   'a length, and no body': [`HTTP/1.1 200 OK\r\n${LENGTH}\r\n\r\n`, /its answer was cut off$/],
   'half a body': [OK.slice(0, -5), /its answer was cut off$/],
   'a chunk that is cut': [`${CHUNKED}11\r\n{"pr`, /its answer was cut off$/],
-  'a chunk of no size': [`${CHUNKED}zz\r\n${BODY}\r\n0\r\n\r\n`, /its answer is not HTTP \(HPE_\w+\)$/],
   'a body of an unknown coding': [
     'HTTP/1.1 200 OK\r\ntransfer-encoding: gzip, chunked\r\n\r\n2\r\n\u001f\u008b\r\n0\r\n\r\n',
     /its answer is not JSON$/,

@@ -1,8 +1,9 @@
-// Wake-ups from the program itself: cron's tick, serve's own scheduler, both at once, and a tick that is killed.
+// Wake-ups from the program itself: cron's tick, serve's own scheduler, and a tick that is killed.
 
 import assert from 'node:assert/strict'
 import { suite, type TestContext, test } from 'node:test'
 import { machine } from '../../src/machine.ts'
+import { allExecutions } from '../store/world.ts'
 import { refuse, rowsOf } from '../support/database.ts'
 import { finish, start, startServe } from '../support/process.ts'
 import { runHere } from '../support/service.ts'
@@ -17,11 +18,8 @@ import {
   startStage,
 } from './stage.ts'
 
-const ANY = { slug: null, environment: null, status: null, stuck: false }
 const executionIds = async (stage: Stage): Promise<string[]> =>
-  (await stage.store.listExecutions(ANY, { after: null, limit: 10_000 }))
-    .map(({ executionId }) => executionId)
-    .sort()
+  (await allExecutions(stage.store)).map(({ executionId }) => executionId).sort()
 const bodies = ({ received }: Receiver): { count: number; earliest_execution_id: string }[] =>
   received.map(({ raw }) => JSON.parse(raw.toString()))
 
@@ -110,30 +108,6 @@ const PROCESSES: Record<string, (t: TestContext) => Promise<void>> = {
       ],
     )
     assert.equal((await stage.webhook()).consecutiveFailures, 0)
-  },
-  'serve and cron together: every execution is announced once': async (t) => {
-    const { stage, shell, flags, tickArgv, serveArgv, receive } = await startReal(t)
-    const receiver = await receive()
-    const secret = await stage.register(receiver.port)
-    const served = await startServe(t, serveArgv, shell)
-    for (let round = 0; round < 2; round += 1) {
-      await Promise.all([0, 1, 2].map((plan) => stage.addPlan(`u${round}-${plan}`)))
-      const ticks = await Promise.all([0, 1].map(() => finish(t, [...tickArgv, ...flags], shell)))
-      for (const { code, err } of ticks) assert.deepEqual([code, err], [0, ''])
-    }
-    // The last plans may be left to serve's next pass: wait until every expected execution has been announced.
-    const announced = () => bodies(receiver).reduce((sum, { count }) => sum + count, 0)
-    for (let requests = receiver.received.length; announced() < 6; requests += 1)
-      await receiver.count(requests + 1)
-    served.child.kill('SIGTERM')
-    assert.equal(await served.ended, 0)
-    const ids = await executionIds(stage)
-    assert.equal(ids.length, 6)
-    assert.equal(announced(), 6)
-    const earliest = bodies(receiver).map((body) => body.earliest_execution_id)
-    assert.equal(new Set(earliest).size, earliest.length)
-    assert.ok(earliest.every((id) => ids.includes(id)))
-    assert.ok(!served.err().includes(secret))
   },
   'a slow receiver holds up neither another partner nor the next pass; serve warns and drains': async (t) => {
     const { stage, shell, serveArgv, receive, failedSoFar } = await startReal(t)

@@ -5,9 +5,8 @@ import { createServer, type RequestListener } from 'node:http'
 import { type TestContext, test } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
 import { createReader, follow, Refused } from '../../src/cli/partners/webhook-listen.ts'
-import type { Tenant } from '../../src/core/partner.ts'
 import { HOUR_MS } from '../../src/core/time.ts'
-import { link, PRICE, plan, poll, sendFirst } from '../http/steps.ts'
+import { link, PRICE, plan, poll, sendFirst, tenantOf } from '../http/steps.ts'
 import { addCrowd } from '../support/large-database.ts'
 import { listen, type Service, startService } from '../support/service.ts'
 
@@ -47,7 +46,7 @@ test('what is there already is not fresh, what comes is fresh once, and a poll g
 
 test('more than a page comes whole, also when the reading fails in the middle of it', async (t) => {
   const { service, state, fresh } = await following(t, async () => {})
-  const { tenantId } = (await service.store.findTenant('acme', 'test')) as Tenant
+  const { tenantId } = await tenantOf(service)
   addCrowd(service.file, tenantId, { user: 'crowd', plans: 350, status: 'pending' })
   service.advance(HOUR_MS)
   state.failAt = 3
@@ -62,7 +61,7 @@ test('more than a page comes whole, also when the reading fails in the middle of
 
 test('what was dated before others and stored after them is not missed', async (t) => {
   const { service, fresh } = await following(t, async () => {})
-  const { tenantId } = (await service.store.findTenant('acme', 'test')) as Tenant
+  const { tenantId } = await tenantOf(service)
   service.advance(1_000)
   await link(service, 'u')
   await plan(service, 'u', 'p')

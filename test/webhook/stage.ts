@@ -14,9 +14,9 @@ import type { Webhook } from '../../src/core/webhook.ts'
 import { createGuard, parseCidr, type Resolve } from '../../src/webhook/address-guard.ts'
 import { createSend } from '../../src/webhook/send.ts'
 import { type SendWakeUp, wakePartners } from '../../src/webhook/wake-partners.ts'
-import { PRICE, WEBHOOKS } from '../http/steps.ts'
+import { link, PRICE, plan, succeed, tenantOf, WEBHOOKS } from '../http/steps.ts'
 import { type Authority, type Certificate, makeAuthority } from '../support/certificate.ts'
-import { type Listening, listen, PLAN, type Service, startService, T0, USER } from '../support/service.ts'
+import { type Listening, listen, type Service, startService, T0 } from '../support/service.ts'
 
 export { LOW_PRICE, PRICE, WEBHOOKS } from '../http/steps.ts'
 
@@ -55,26 +55,19 @@ export async function startStage(t: Pick<TestContext, 'after'>): Promise<Stage> 
   const trusting = deliverer({ caFile: authority.caFile })
   const service = await startService(t, { more: () => ({ send: trusting }) })
   const warnings: Warning[] = []
-  const succeed = async (method: string, path: string, body: unknown, key = service.key) => {
-    const answer = await service.call(method, path, body, { key })
-    assert.equal(answer.status, 200, `${method} ${path}: ${JSON.stringify(answer.body)}`)
-    return answer.body
-  }
-  const tenant = async (slug = 'acme', environment: Environment = 'test'): Promise<Tenant> => {
-    const found = await service.store.findTenant(slug, environment)
-    assert.ok(found)
-    return found
-  }
+  const tenant = (slug = 'acme', environment: Environment = 'test') => tenantOf(service, environment, slug)
   return {
     ...service,
     authority,
     warnings,
     tenant,
-    register: async (port, path = '/hook', key) =>
-      (await succeed('POST', WEBHOOKS, { url: `https://127.0.0.1:${port}${path}` }, key)).secret,
-    addPlan: async (id, key) => {
-      await succeed('POST', '/partner/v1/users', { ...USER, partner_user_id: id }, key)
-      await succeed('POST', '/partner/v1/plans', { ...PLAN, partner_user_id: id, partner_plan_id: id }, key)
+    register: async (port, path = '/hook', key = service.key) => {
+      const url = `https://127.0.0.1:${port}${path}`
+      return (await succeed(service, 'POST', WEBHOOKS, { url }, { key })).secret
+    },
+    addPlan: async (id, key = service.key) => {
+      await link(service, id, { key })
+      await plan(service, id, id, {}, { key })
     },
     pass: async (priceUsd = PRICE, send = trusting) => {
       const report = await service.tick(priceUsd)

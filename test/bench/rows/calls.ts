@@ -41,7 +41,6 @@ const me: Row = {
       contestants: {
         ours: await turns(await serve(stage, database)),
         h3: await turns(await startBare(stage, 'h3')),
-        'node:http': await turns(await startBare(stage, 'node:http')),
       },
     }
   },

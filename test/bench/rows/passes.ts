@@ -81,7 +81,7 @@ const idlePass: Row = {
     const idle = async (plans: number): Promise<Take> => {
       const { database } = await on.place(stage, `idle-${plans}`, plansWith({ plans, limits: 'in turns' }))
       const inside = await startHelper<InsideJob, Figures>(stage, 'inside.ts')
-      const take = () => inside.ask({ work: 'idle passes', database, jobs: 0, manner: '' })
+      const take = () => inside.ask({ work: 'idle passes', database, jobs: 0 })
       await take()
       return take
     }
@@ -95,39 +95,26 @@ const idlePass: Row = {
 // An instruction from its firing to its confirmation, beside a job queue that stores jobs in the same kind of database:
 // its add, claim and done.
 
-type Peer = Pick<InsideJob, 'work' | 'manner'> & { name: string }
-
-/**
- * The jobs of plainjob survive a power cut with `synchronous=FULL`, as ours do; it would set NORMAL, with which the
- * last commits may be lost. A server answers every client only when a commit is on disk.
- */
-const PEERS: Record<Backend['store'], Peer[]> = {
-  file: ['FULL', 'NORMAL'].map((manner) => ({ name: `plainjob, ${manner}`, work: 'plainjob', manner })),
-  postgres: ['one by one', 'in batches'].map((manner) => ({
-    name: `pg-boss, ${manner}`,
-    work: 'pg-boss',
-    manner,
-  })),
-}
+const PEERS = { file: 'plainjob', postgres: 'pg-boss' } as const
 
 const beside = (store: Backend['store']): Row => ({
   name: 'queue',
   what: 'fire, poll and confirm over HTTP, beside add, claim and done inside a process',
   main: 'per_second',
   store,
-  ratios: PEERS[store].map(({ name }) => rateTo(name, name)),
+  ratios: [rateTo(PEERS[store], PEERS[store])],
 
   async prepare(stage, { on, pick }) {
     const jobs = pick({ quick: 2_000, full: 50_000 })
-    const contestants: Record<string, Take> = { ours: await instructions(stage, on, jobs) }
+    const ours = await instructions(stage, on, jobs)
     const empty = await on.place(stage, 'queue')
-    for (const { name, work, manner } of PEERS[store])
-      contestants[name] = async (round) => {
-        const file = join(stage.folder, `${work}-${manner}-${round}.db`)
-        const database = on.store === 'file' ? file : await on.copyOf(empty.database, work)
-        return peerTurn({ work, database, jobs, manner })
-      }
-    return { on: `${counted(jobs)} instructions or jobs a turn`, contestants }
+    const work = PEERS[store]
+    const peer: Take = async (round) => {
+      const file = join(stage.folder, `${work}-${round}.db`)
+      const database = on.store === 'file' ? file : await on.copyOf(empty.database, work)
+      return peerTurn({ work, database, jobs })
+    }
+    return { on: `${counted(jobs)} instructions or jobs a turn`, contestants: { ours, [work]: peer } }
   },
 })
 
