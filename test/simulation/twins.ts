@@ -71,7 +71,6 @@ function both(postgres: Host, sqlite: Host): Host {
   return {
     perform: () => Promise.reject(new Error('done by both in turn')),
     firstFault: () => alike('what check finds', (host) => host.firstFault()),
-    firstTaken: () => alike('what the data refuse', (host) => host.firstTaken()),
     async record() {
       const [here, there] = [await postgres.record(), await sqlite.record()]
       refuseDifference('what is on record', ranked(here), ranked(there))
@@ -131,7 +130,6 @@ function timed(host: Host, times: StoreTimes, store: keyof StoreTimes): Host {
   return {
     perform: taking(host.perform),
     firstFault: taking(host.firstFault),
-    firstTaken: taking(host.firstTaken),
     record: taking(host.record),
     close: host.close,
   }

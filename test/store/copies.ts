@@ -61,6 +61,9 @@ export async function soundUsers(t: TestContext, copy: string): Promise<string[]
 /** Runs SQL on the file, past the program. */
 export function tamper(file: string, sql: string): void {
   const db = new SQLite(file)
-  db.exec(sql)
-  db.close()
+  try {
+    db.exec(sql)
+  } finally {
+    db.close()
+  }
 }

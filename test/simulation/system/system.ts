@@ -170,8 +170,6 @@ export type Host = {
   /** The first finding of `check`, or null. */
   firstFault: () => Promise<string | null>
   record: () => Promise<Lines>
-  /** The first breach of a rule that the data themselves do not refuse, or null. */
-  firstTaken: () => Promise<string | null>
   close: () => Promise<void>
 }
 
@@ -185,7 +183,6 @@ export async function hostHere(options: SystemOptions): Promise<Host & { system:
       return fault ? `${fault.kind}: ${fault.subject} ${fault.message}` : null
     },
     record: () => readRecord(system.store()),
-    firstTaken: async () => (await options.access.forbidden())[0] ?? null,
     close: system.close,
   }
 }
