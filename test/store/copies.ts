@@ -67,3 +67,13 @@ export function tamper(file: string, sql: string): void {
     db.close()
   }
 }
+
+/** The number of rows of a table, or of those of a condition, read past the program. */
+export function count(file: string, rows: string): number {
+  const db = new SQLite(file, { readonly: true })
+  try {
+    return db.prepare<[], number>(`select count(*) from ${rows}`).pluck().get() ?? 0
+  } finally {
+    db.close()
+  }
+}

@@ -10,7 +10,7 @@ import { btc, CENT, type Price, price, type Usd, usd } from '../../src/core/mone
 import type { Tenant } from '../../src/core/partner.ts'
 import { type Plan, type PlanRequest, writePlan } from '../../src/core/plan.ts'
 import { type Instant, plus } from '../../src/core/time.ts'
-import { linkUser, setUserStatus, type UserStatus } from '../../src/core/user.ts'
+import { linkUser, setUserStatus, type UserRequest, type UserStatus } from '../../src/core/user.ts'
 import { type Attempt, testOf, type WakeUp, type Webhook } from '../../src/core/webhook.ts'
 import { type PassReport, runPass } from '../../src/engine/pass.ts'
 import { type Machine, machineAt } from '../../src/machine.ts'
@@ -79,14 +79,18 @@ export async function populate(store: Store): Promise<Pick<World, 'acme' | 'acme
   }
 }
 
-export const link = (store: Store, tenant: Tenant, partnerUserId = 'u1', version = 'v1') =>
-  store.changeUser(tenant, partnerUserId, (seen, now) =>
-    linkUser(
-      seen,
-      { partnerUserId, consentAccepted: true, consentVersion: version, consentTimestamp: T0 },
-      now,
-    ),
+/** Links a user, with a consent unless the request has another one. */
+export const linkWith = (
+  store: Store,
+  tenant: Tenant,
+  request: Partial<UserRequest> & { partnerUserId: string },
+) =>
+  store.changeUser(tenant, request.partnerUserId, (seen, now) =>
+    linkUser(seen, { consentAccepted: true, consentVersion: 'v1', consentTimestamp: T0, ...request }, now),
   )
+
+export const link = (store: Store, tenant: Tenant, partnerUserId = 'u1', consentVersion = 'v1') =>
+  linkWith(store, tenant, { partnerUserId, consentVersion })
 
 /** Raises the minimum tranche of acme by a cent: its old value is read inside the decision. */
 export const raise = (store: Store, meanwhile = () => {}) =>
@@ -180,6 +184,19 @@ export const adjustTo = ({ store }: World, executionId: string, amount: string) 
   )
 
 export const PAGE = { after: null, limit: 1_000 }
+
+const ROWS_MAX = 1_000
+
+/** The rows of a listing, page after page: each begins after the last row of the one before. */
+export async function allPages<Row>(read: (after: Row | null) => Promise<readonly Row[]>): Promise<Row[]> {
+  const rows: Row[] = []
+  for (;;) {
+    const page = await read(rows.at(-1) ?? null)
+    if (page.length === 0) return rows
+    rows.push(...page)
+    if (rows.length > ROWS_MAX) throw new Error('the pages do not end')
+  }
+}
 
 /** The number of entries in the audit log. */
 export const audited = async ({ store }: World): Promise<number> => (await store.listAudit(PAGE)).length

@@ -13,7 +13,7 @@ import { machine } from '../../../src/machine.ts'
 import { proxyTo, type Server, startServer, startStandby } from '../../support/postgres-server.ts'
 import { finish, type Started, start } from '../../support/process.ts'
 import { freePort, until, within } from '../../support/within.ts'
-import { createCalls, createPartner, type Partner } from './partner.ts'
+import { type Callee, createCalls, createPartner, type Partner } from '../partner.ts'
 
 /**
  * The end of an old primary: its processes crash, or they are frozen and then killed after the standby has taken over.
@@ -85,7 +85,9 @@ async function startCluster(): Promise<Cluster> {
   async function ask<Row extends object>(sql: string, values: unknown[] = []): Promise<Row[]> {
     let rows: Row[] = []
     await until(ASK_MAX_MS, sql, async () => {
-      const client = new pg.Client({ connectionString: primary.url(DATABASE) })
+      const client = new pg.Client({
+        connectionString: `${primary.url(DATABASE)}&options=-csearch_path%3Dtranche`,
+      })
       client.on('error', () => {})
       await client.connect()
       try {
@@ -156,13 +158,13 @@ async function startCluster(): Promise<Cluster> {
 }
 
 /** A server's first process and its children. */
-function processesOf({ folder }: Server): number[] {
+export function processesOf({ folder }: Server): number[] {
   const [first = ''] = readFileSync(join(folder, 'data/postmaster.pid'), 'utf8').split('\n')
   const others = execFileSync('pgrep', ['-P', first], { encoding: 'utf8' }).trim().split('\n')
   return [first, ...others].map(Number)
 }
 
-function send(pids: readonly number[], signal: NodeJS.Signals): void {
+export function send(pids: readonly number[], signal: NodeJS.Signals): void {
   for (const pid of pids) {
     try {
       process.kill(pid, signal)
@@ -193,13 +195,9 @@ const OTHERS_MAX_MS = 5_000
 
 // The machines beside the database: four that serve, and four that tick, two of them in a loop as cron would.
 
-export type Host = {
-  name: string
-  /** Empty for one that only ticks. */
-  url: string
+/** The `url` of one that only ticks is empty. */
+export type Host = Callee & {
   child: () => Started['child']
-  /** The last time a test killed or stopped it, on the clock of `performance`. */
-  disturbedAt: number
   /** Kills it; answers whether there was a process to kill. It is restarted while the rounds continue. */
   kill: () => Promise<boolean>
   /** Resolves when it is at work. */

@@ -37,6 +37,8 @@ const stop = () => {
   throw STOP
 }
 
+const CONSENT = { consentAccepted: true, consentVersion: 'v1', consentTimestamp: T0 }
+
 /** Everything visible to a partner, an operator or the scheduler. */
 const everything = async (store: Store, { acme }: World) => ({
   executions: await allExecutions(store),
@@ -112,17 +114,11 @@ export const atomicityContract: Contract = (test) => {
   })
 
   test('writes that share a commit are undone one by one', async ({ store, acme }) => {
-    const request = (partnerUserId: string) => ({
-      partnerUserId,
-      consentAccepted: true,
-      consentVersion: 'v1',
-      consentTimestamp: T0,
-    })
     const outcomes = await Promise.allSettled(
       Array.from({ length: 200 }, (_, i) =>
         store.changeUser(acme, `u${i}`, (seen, now) => {
           if (i % 3 === 0) throw STOP
-          return linkUser(seen, request(`u${i}`), now)
+          return linkUser(seen, { ...CONSENT, partnerUserId: `u${i}` }, now)
         }),
       ),
     )
@@ -219,12 +215,7 @@ export const uniquenessContract: Contract = (test) => {
   test('a user exists once in a tenant', async ({ store, acme, advance }) => {
     await link(store, acme)
     advance(1)
-    const request = {
-      partnerUserId: 'u1',
-      consentAccepted: true,
-      consentVersion: 'v1',
-      consentTimestamp: T0,
-    }
+    const request = { ...CONSENT, partnerUserId: 'u1' }
     // It may overwrite the user or refuse: either will do.
     await Promise.allSettled([store.changeUser(acme, 'u1', (_, now) => linkUser(null, request, now))])
     assert.equal((await store.listUsers(acme, PAGE)).length, 1)
