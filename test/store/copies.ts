@@ -25,9 +25,8 @@ async function makeFilled(): Promise<string> {
   const file = join(folderOfProcess(), 'filled.db')
   const ends: (() => unknown)[] = []
   const after = (end: unknown) => void ends.push(end as () => unknown)
-  const world = await openWorld({ after }, async (_, now) => openStore(file, { clock: now, create: true }))
+  const world = await openWorld({ after }, (_, clock) => openStore(file, { clock, create: true }))
   await firstTranche(world)
-  await world.store.close()
   for (const end of ends) await end()
   return file
 }

@@ -108,11 +108,7 @@ test('a session is ours, however its role is set, and reads back what it writes'
   for (const [name, [theirs]] of Object.entries(SET))
     await server.ask(`alter role app set ${name} = ${name === 'search_path' ? theirs : `'${theirs}'`}`)
   const url = server.url('app', 'app')
-  const world = await openWorld(t, async (t, clock) => {
-    const store = await openStore(url, { clock, create: true })
-    t.after(() => store.close())
-    return store
-  })
+  const world = await openWorld(t, (_, clock) => openStore(url, { clock, create: true }))
   const connection = connectTo(t, url)
   const seen = await connection.look((tx) =>
     tx.all(
@@ -457,11 +453,7 @@ test('through a pool in session mode all goes its way, also on the second connec
   const url = (await poolTo(t, server, { pool_mode: 'session', default_pool_size: '20' }))('postgres')
   const { code, err } = await runHere(['--db', url, 'migrate'])
   assert.equal(code, 0, err)
-  const world = await openWorld(t, async (t, clock) => {
-    const store = await openStore(url, { clock, create: false })
-    t.after(() => store.close())
-    return store
-  })
+  const world = await openWorld(t, (_, clock) => openStore(url, { clock, create: false }))
   const first = await firstTranche(world)
   await report(world.store, world.acme, first.executionId, filled(first.amount))
   const others = await Promise.all([world.connect(), world.connect()])

@@ -21,10 +21,10 @@ export const T0 = Date.UTC(2026, 0, 5) as Instant
 export const AUDIT: AuditEntry = { osUser: 'test', action: 'test', subject: 'test', detail: {} }
 export const noted = () => AUDIT
 
-/** Opens a store that is closed when the test ends. `place` is a folder of the test's for its data, empty at first. */
-export type Open = (t: Pick<TestContext, 'after'>, clock: () => Instant, place: string) => Promise<Store>
-
-/** The exports that a store's module needs to run the contract. */
+/**
+ * The exports that a store's module needs to run the contract. `place` is a folder of the test's for its data, empty at
+ * first.
+ */
 export type Backend = { open: (place: string, clock: () => Instant) => Promise<Store> }
 
 /** The promises of a store, each with its proof in a world of its own. `backend` is the module that opens its store. */
@@ -49,10 +49,15 @@ export type World = {
   another: () => Promise<World>
 }
 
-export async function openWorld(t: Pick<TestContext, 'after'>, open: Open): Promise<World> {
+/** Every store of it is closed when the test ends. */
+export async function openWorld(t: Pick<TestContext, 'after'>, open: Backend['open']): Promise<World> {
   const { machine, setClock } = machineAt(T0)
   const place = temporaryFolder(t)
-  const connect = () => open(t, machine.clock, place)
+  const connect = async () => {
+    const store = await open(place, machine.clock)
+    t.after(() => store.close())
+    return store
+  }
   const another = () => openWorld(t, open)
   const store = await connect()
   const clock = clockOf(machine, setClock)
@@ -250,7 +255,10 @@ export function keyFor(tenant: Tenant, { lifetimeMs = null as number | null, sha
 }
 
 /** A world with a linked user and a daily plan of 60.00, whose first tranche has fired, and is delivered on request. */
-export async function firstTranche(world: World, { delivered = true } = {}): Promise<Execution> {
+export async function firstTranche(
+  world: Pick<World, 'store' | 'machine' | 'acme'>,
+  { delivered = true } = {},
+): Promise<Execution> {
   const { store, acme } = world
   await enrol(store, acme)
   await tick(world, '60000')

@@ -154,19 +154,16 @@ function backupOf({ address }: Keeper): string {
   return join(process.env.TMPDIR ?? '/tmp', `${new URL(address).pathname.slice(1)}.backup`)
 }
 
-export const backUp = (keeper: Keeper): Promise<void> =>
-  done(['--db', keeper.address, 'backup', backupOf(keeper), '--force'], keeper.machine)
+/** A restore needs the data for itself; the others are run while the program has them open. */
+const KEEPING = {
+  backup: (file: string) => ['backup', file, '--force'],
+  restore: (file: string) => ['restore', file, '--force'],
+  freeze: () => ['freeze', '--reason', 'to look'],
+  resume: () => ['resume', '--yes'],
+}
 
-/** Restores the backup. Nothing has the data open. */
-export const restore = (keeper: Keeper): Promise<void> =>
-  done(['--db', keeper.address, 'restore', backupOf(keeper), '--force'], keeper.machine)
-
-/** Freezes while the program has the data open, and so does resume. */
-export const freeze = (keeper: Keeper): Promise<void> =>
-  done(['--db', keeper.address, 'freeze', '--reason', 'to look'], keeper.machine)
-
-export const resume = (keeper: Keeper): Promise<void> =>
-  done(['--db', keeper.address, 'resume', '--yes'], keeper.machine)
+export const keep = (keeper: Keeper, what: keyof typeof KEEPING): Promise<void> =>
+  done(['--db', keeper.address, ...KEEPING[what](backupOf(keeper))], keeper.machine)
 
 /** The code of the refusal, or null. */
 const refusalIn = ({ code, err }: { code: number; err: string }): string | null =>

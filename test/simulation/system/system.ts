@@ -9,7 +9,7 @@ import type { Store } from '../../../src/store/store.ts'
 import type { ApiRequest, Deed } from '../action.ts'
 import { type Answered, type Lines, NO_NEWS, type Seen } from '../observed.ts'
 import { createNewsReader, firedAfter, pull, rehearse, runOnePass } from './deeds.ts'
-import { type Access, backUp, credit, freeze, recordPurchase, restore, resume } from './place.ts'
+import { type Access, credit, keep, recordPurchase } from './place.ts'
 import { createStrands, exportText, readRecord } from './record.ts'
 
 type System = {
@@ -111,20 +111,14 @@ async function openSystem(options: SystemOptions): Promise<System> {
         return { do: 'credit', credited: await credit(keeper, deed) }
       case 'export':
         return { do: 'export', text: await exportText(store, deed) }
-      case 'backup':
-        await backUp(keeper)
-        return { do: 'backup' }
       case 'restore':
         await store.close()
-        await restore(keeper)
+        await keep(keeper, 'restore')
         opened = await open()
         return { do: 'restore' }
-      case 'freeze':
-        await freeze(keeper)
-        return { do: 'freeze' }
-      case 'resume':
-        await resume(keeper)
-        return { do: 'resume' }
+      default:
+        await keep(keeper, deed.do)
+        return { do: deed.do }
     }
   }
 

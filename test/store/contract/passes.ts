@@ -410,7 +410,7 @@ const sum = (counts: readonly PassCounts[]): PassCounts =>
     all(0),
   )
 
-async function assertEachFiredOnce({ store }: World, plans: number): Promise<void> {
+export async function assertEachFiredOnce({ store }: Pick<World, 'store'>, plans: number): Promise<void> {
   const fired = await allExecutions(store)
   assert.equal(fired.length, plans)
   assert.equal(new Set(fired.map(({ planId }) => planId)).size, plans)
