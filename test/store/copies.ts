@@ -67,12 +67,16 @@ export function tamper(file: string, sql: string): void {
   }
 }
 
-/** The number of rows of a table, or of those of a condition, read past the program. */
-export function count(file: string, rows: string): number {
+/** The first value of a query, read past the program. */
+export function valueIn(file: string, sql: string): unknown {
   const db = new SQLite(file, { readonly: true })
   try {
-    return db.prepare<[], number>(`select count(*) from ${rows}`).pluck().get() ?? 0
+    return db.prepare(sql).pluck().get()
   } finally {
     db.close()
   }
 }
+
+/** The number of rows of a table, or of those of a condition. */
+export const count = (file: string, rows: string): number =>
+  valueIn(file, `select count(*) from ${rows}`) as number

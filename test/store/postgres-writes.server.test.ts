@@ -138,19 +138,23 @@ for (const [what, fail, says] of [
     assert.equal(await marks(), 0)
   })
 
-/** A server of its own with a standby; a commit is lost on the way, and then `change` takes place. */
-async function lostCommit(t: TestContext, change: (server: Server, standby: Server) => Promise<Server>) {
-  const server = await startServer({ wal_level: 'replica' })
+/** A server of its own with a table to write to, reached through a proxy. */
+async function ownStage(t: TestContext, settings: Record<string, string> = {}) {
+  const server = await startServer(settings)
   t.after(server.stop)
-  const url = server.url('postgres')
-  const pool = openPool(url)
+  const pool = openPool(server.url('postgres'))
   await migrate(pool, () => 0 as never)
   await pool.end()
   await server.ask(MARKS)
+  const proxy = await proxyTo(t, server, 'postgres')
+  return { server, proxy, connection: connectTo(t, proxy.url) }
+}
+
+/** A server of its own with a standby; a commit is lost on the way, and then `change` takes place. */
+async function lostCommit(t: TestContext, change: (server: Server, standby: Server) => Promise<Server>) {
+  const { server, proxy, connection } = await ownStage(t, { wal_level: 'replica' })
   const standby = await startStandby(server)
   t.after(standby.stop)
-  const proxy = await proxyTo(t, server, 'postgres')
-  const connection = connectTo(t, proxy.url)
   const met = proxy.next('never arrives', async () => proxy.leadTo(await change(server, standby)))
   const outcome = await mark(connection).then(
     () => null,
@@ -173,14 +177,7 @@ test('a standby that is promoted in the middle of a commit cannot tell what beca
 })
 
 test('a server that falls over in the middle of a commit, and gives its number to another', async (t) => {
-  const server = await startServer()
-  t.after(server.stop)
-  const pool = openPool(server.url('postgres'))
-  await migrate(pool, () => 0 as never)
-  await pool.end()
-  await server.ask(MARKS)
-  const proxy = await proxyTo(t, server, 'postgres')
-  const connection = connectTo(t, proxy.url)
+  const { server, proxy, connection } = await ownStage(t)
   // The transaction's writes are only in the memory of the server.
   const [writer] = await server.ask<{ pid: number }>(
     `select pid from pg_stat_activity where backend_type = 'walwriter'`,
