@@ -5,10 +5,9 @@ import assert from 'node:assert/strict'
 import { copyFileSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import type { TestContext } from 'node:test'
-import SQLite from 'better-sqlite3'
 import { readMigrations } from '../../src/resources.ts'
 import { pricesCsv } from '../price/histories.ts'
-import { filled, trancheHere } from '../store/copies.ts'
+import { count, filled, trancheHere } from '../store/copies.ts'
 import { firstSchemaOf } from '../store/first-schema.ts'
 
 type Command = {
@@ -26,15 +25,7 @@ const MONTH = '2026-01'
 const PRICES = 300
 const beside = (file: string, name: string): string => join(dirname(file), name)
 
-function count(file: string, sql: string): number {
-  const db = new SQLite(file, { readonly: true })
-  try {
-    return db.prepare<[], number>(sql).pluck().get() ?? 0
-  } finally {
-    db.close()
-  }
-}
-const executions = (file: string): number => count(file, 'select count(*) from executions')
+const executions = (file: string): number => count(file, 'executions')
 
 export const COMMANDS: readonly Command[] = [
   {
@@ -45,7 +36,7 @@ export const COMMANDS: readonly Command[] = [
   {
     name: 'sandbox advance',
     argv: () => ['sandbox', 'advance', 'acme', '2d', '--price', '60000'],
-    assertDone: (file) => assert.ok(count(file, 'select offset_ms from sandboxes') >= 2 * 86_400_000),
+    assertDone: (file) => assert.ok(count(file, 'sandboxes where offset_ms >= 2 * 86400000') > 0),
   },
   {
     name: 'billing export',
@@ -74,27 +65,24 @@ export const COMMANDS: readonly Command[] = [
     name: 'restore',
     lay: (file, { present }) => copyFileSync(present, beside(file, 'source.db')),
     argv: (file) => ['restore', beside(file, 'source.db')],
-    assertDone: (file) =>
-      assert.ok(count(file, "select count(*) from audit where action = 'database.restore'") > 0),
+    assertDone: (file) => assert.ok(count(file, "audit where action = 'database.restore'") > 0),
   },
   {
     name: 'price import',
     lay: (file) => writeFileSync(beside(file, 'prices.csv'), pricesCsv(PRICES)),
     argv: (file) => ['price', 'import', beside(file, 'prices.csv'), '--json'],
-    assertDone: (file) =>
-      assert.equal(count(file, "select count(*) from prices where source = 'import'"), PRICES),
+    assertDone: (file) => assert.equal(count(file, "prices where source = 'import'"), PRICES),
   },
   {
     name: 'migrate',
     lay: (file, { old }) => copyFileSync(old, file),
     argv: () => ['migrate'],
-    assertDone: (file) =>
-      assert.equal(count(file, 'select count(*) from migrations'), readMigrations('sqlite').length),
+    assertDone: (file) => assert.equal(count(file, 'migrations'), readMigrations('sqlite').length),
   },
   {
     name: 'key create',
     argv: () => ['key', 'create', 'acme', '--env', 'test', '--json'],
-    assertDone: (file) => assert.ok(count(file, 'select count(*) from api_keys') > 0),
+    assertDone: (file) => assert.ok(count(file, 'api_keys') > 0),
   },
 ]
 

@@ -18,7 +18,18 @@ import { machineAt } from '../../src/machine.ts'
 import { soundUsers, trancheHere } from '../store/copies.ts'
 import { temporaryFolder } from '../support/database.ts'
 import { startServe } from '../support/process.ts'
-import { openShell, PLAN, runHere, type Shell, succeed, T0, USER, withKey } from '../support/service.ts'
+import {
+  callerOf,
+  fill,
+  openShell,
+  PLAN,
+  runHere,
+  type Shell,
+  succeed,
+  T0,
+  USER,
+  withKey,
+} from '../support/service.ts'
 import { ALL, chanceOf } from './failing.ts'
 
 // The log of a database that a kill -9 left.
@@ -34,12 +45,8 @@ const HEADER_BYTES = 32
 async function killed(t: Ending): Promise<string> {
   const { cwd, key } = await withKey(t)
   const { url, child, ended } = await startServe(t, [], { cwd })
-  for (let n = 0; n < USERS; n++) {
-    const headers = { authorization: `Bearer ${key}`, connection: 'close' }
-    const body = JSON.stringify({ ...USER, partner_user_id: `a-${n}` })
-    const answer = await fetch(`${url}/partner/v1/users`, { method: 'POST', headers, body })
-    assert.equal(answer.status, 200)
-  }
+  const call = callerOf(url, key)
+  for (let n = 0; n < USERS; n++) await call('POST', '/users', { ...USER, partner_user_id: `a-${n}` })
   child.kill('SIGKILL')
   await ended
   return join(cwd, 'tranche.db')
@@ -162,34 +169,19 @@ async function traded(shell: Shell): Promise<string> {
   for (const partner_plan_id of ['p1', 'p2', 'p3']) await call('POST', '/plans', { ...PLAN, partner_plan_id })
   for (let pass = 0; pass < 3; pass++) {
     await succeed(shell, 'tick', '--price', '60000')
-    for (const { execution_id, idempotency_key, amount_usd } of await call('GET', '/executions/due')) {
-      const fill = { status: 'filled', usd_amount: amount_usd, btc_amount: '0.001', execution_price: '60000' }
-      await call('POST', `/executions/${execution_id}/confirm`, {
-        partner_order_id: idempotency_key,
-        ...fill,
-      })
-    }
+    for (const { execution_id, idempotency_key, amount_usd } of await call('GET', '/executions/due'))
+      await call('POST', `/executions/${execution_id}/confirm`, fill(idempotency_key, amount_usd))
     shell.advance(6 * 3_600_000)
   }
   return key
-}
-
-const cleanUps = (): { after: (clean: () => unknown) => void; run: () => Promise<void> } => {
-  const all: (() => unknown)[] = []
-  return {
-    after: (clean) => void all.push(clean),
-    async run() {
-      for (const clean of all.reverse()) await clean()
-    },
-  }
 }
 
 type Said = { name: string; isFine: boolean; text: string }
 
 /** Every answer of the program about these bytes. */
 async function ask(bytes: Buffer, key: string, advanceMs: number): Promise<Said[]> {
-  const ends = cleanUps()
-  const shell = openShell(ends as never)
+  const ends: (() => unknown)[] = []
+  const shell = openShell({ after: (end) => void ends.push(end as () => unknown) })
   shell.advance(advanceMs)
   try {
     writeFileSync(shell.file, bytes, { mode: 0o600 })
@@ -216,7 +208,7 @@ async function ask(bytes: Buffer, key: string, advanceMs: number): Promise<Said[
     }
     return said
   } finally {
-    await ends.run()
+    for (const end of ends.reverse()) await end()
   }
 }
 

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { chmodSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { machine } from '../../src/machine.ts'
@@ -12,6 +12,7 @@ import { type Guarded, PASSWORD, withPasswords } from '../support/postgres-serve
 import { finish, type Started, startServe } from '../support/process.ts'
 import { USER } from '../support/service.ts'
 import { mayMount } from './failing.ts'
+import { processesOf, send } from './hosts/cluster.ts'
 import { hostRounds, STRIKES } from './hosts/rounds.ts'
 
 test('whichever host is struck, nothing that was answered is lost, and nothing is done twice', async (t) => {
@@ -112,13 +113,8 @@ test('a disk that is full: what is refused says so, what was accepted is there, 
 test('a server that hangs: commands and calls end with a sentence, the service is alive, and all goes on', async (t) => {
   const scene = await stage(t, await withPasswords(t))
   assert.equal((await scene.link('u1')).status, 200)
-  const [first = ''] = readFileSync(join(scene.server.folder, 'data/postmaster.pid'), 'utf8').split('\n')
-  const others = execFileSync('pgrep', ['-P', first], { encoding: 'utf8' }).trim().split('\n')
-  const all = [first, ...others].map(Number)
-  const send = (signal: NodeJS.Signals) => {
-    for (const pid of all) process.kill(pid, signal)
-  }
-  send('SIGSTOP')
+  const all = processesOf(scene.server)
+  send(all, 'SIGSTOP')
   try {
     const began = performance.now()
     const inHand = scene.link('lost')
@@ -136,7 +132,7 @@ test('a server that hangs: commands and calls end with a sentence, the service i
       /^postgres:.* (hangs, or the network to it is cut \(no answer in 20 s\)|cannot be reached \(.* timeout\)): .*\.$/,
     )
   } finally {
-    send('SIGCONT')
+    send(all, 'SIGCONT')
   }
   assert.equal((await scene.link('u2')).status, 200)
   assert.equal((await scene.run('check')).code, 0)

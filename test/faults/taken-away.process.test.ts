@@ -12,7 +12,6 @@ import SQLite from 'better-sqlite3'
 import { Problem } from '../../src/core/problem.ts'
 import { createOps } from '../../src/http/ops/endpoints.ts'
 import { createMetrics, EXPOSITION_TYPE } from '../../src/http/ops/metrics.ts'
-import type { Log } from '../../src/log.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
 import { head } from '../http/raw.ts'
 import { link } from '../http/steps.ts'
@@ -20,7 +19,15 @@ import { trancheHere } from '../store/copies.ts'
 import { problem, T0 } from '../store/world.ts'
 import { temporaryFolder } from '../support/database.ts'
 import { finish, PROGRAM, type Program, startServe, WITH_OPS } from '../support/process.ts'
-import { AUDIT, runHere, type Service, startService, USER, withKey } from '../support/service.ts'
+import {
+  AUDIT,
+  recordingLog,
+  runHere,
+  type Service,
+  startService,
+  USER,
+  withKey,
+} from '../support/service.ts'
 import { hasTool } from '../support/tools.ts'
 import { settled } from '../support/within.ts'
 import { assertClearEnd, assertMendsItself, COMMANDS, lay } from './commands.ts'
@@ -192,15 +199,8 @@ suite('serve on a machine that fails', { concurrency: 3 }, () => {
 // call whose write would be lost.
 
 /** A service that writes down its errors, with the ops endpoints. */
-async function watched(t: TestContext): Promise<Service & { errors: string[] }> {
-  const errors: string[] = []
-  const quiet = (): void => {}
-  const log: Log = {
-    debug: quiet,
-    info: quiet,
-    warn: quiet,
-    error: (_, message) => void errors.push(message),
-  }
+async function watched(t: TestContext): Promise<Service & { errors: () => number }> {
+  const { log, entries } = recordingLog()
   const service = await startService(t, {
     log,
     more: (store, { clock }) => {
@@ -209,7 +209,7 @@ async function watched(t: TestContext): Promise<Service & { errors: string[] }> 
       return { ops }
     },
   })
-  return { ...service, errors }
+  return { ...service, errors: () => entries.filter(({ level }) => level === 'error').length }
 }
 
 const LOSSES: [what: string, lose: (file: string) => void][] = [
@@ -240,7 +240,7 @@ for (const [what, lose] of LOSSES) {
       assert.equal(headers.get('retry-after'), '60')
     }
     assert.equal((await service.call('GET', '/partner/v1/me')).status, 503, 'a read is refused too')
-    assert.equal(service.errors.length, 1, service.errors.join())
+    assert.equal(service.errors(), 1)
     const ready = await fetch(`${service.opsUrl}/readyz`)
     const { reasons } = (await ready.json()) as { reasons: string[] }
     assert.equal(ready.status, 503)

@@ -8,7 +8,6 @@ import { optionsOrExit } from '../support/runner.ts'
 import { scratch } from '../support/samples.ts'
 import { addCrashes, noCrashes } from './crash/crashing-life.ts'
 import { FIXED_LIVES, LIVES_PER_CRASHING, type Life, optionsOf } from './options.ts'
-import { noTimes } from './twins.ts'
 import type { Finished, Task } from './worker.ts'
 
 const say = (text: string) => process.stdout.write(`${text}\n`)
@@ -22,8 +21,6 @@ const server = options.store === 'sqlite' ? null : (await ourServer()).url('post
 const workers = options.seed === null ? availableParallelism() : 1
 const total = { lives: 0, answers: 0, partnerDays: 0, executions: 0, trades: 0 }
 const crashed = noCrashes()
-const withoutCrashes = { partnerDays: 0, ms: 0 }
-const times = noTimes()
 const fresh: number[] = []
 const begun = performance.now()
 let failed = false
@@ -82,14 +79,10 @@ function note(finished: Finished): void {
     complainOf(finished)
     return
   }
-  const { lived, ms, crashes } = finished
-  for (const store of ['sqlite', 'postgres'] as const) times[store] += finished.times[store]
+  const { lived, crashes } = finished
   total.lives += 1
   addCrashes(crashed, crashes)
   for (const name of ['answers', 'partnerDays', 'executions', 'trades'] as const) total[name] += lived[name]
-  if (crashes.all > 0) return
-  withoutCrashes.partnerDays += lived.partnerDays
-  withoutCrashes.ms += ms
 }
 
 function complainOf(failed: Extract<Finished, { failure: string }>): void {
@@ -120,13 +113,5 @@ function report(): void {
       : []),
   ]
   if (fresh.length > 0) say(`Fresh seeds: ${fresh.join(' ')}`)
-  say(`${said.join(', ')}; ${seconds} s, ${rate(withoutCrashes.ms)} partner-days a second without crashes`)
-  if (options.store === 'both')
-    say(
-      `Without the model: ${rate(times.sqlite)} partner-days a second on SQLite, ${rate(times.postgres)} on PostgreSQL`,
-    )
-}
-
-function rate(ms: number): number {
-  return Math.round((withoutCrashes.partnerDays * 1_000 * workers) / Math.max(1, ms))
+  say(`${said.join(', ')}; ${seconds} s`)
 }

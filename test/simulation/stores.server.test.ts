@@ -7,14 +7,14 @@ import { ourServer } from '../support/postgres-server.ts'
 import { liveWithCrashes } from './crash/crashing-life.ts'
 import { live } from './life.ts'
 import { SHORT_CRASHING_LIFE_ON_A_SERVER, SHORT_LIFE_ON_BOTH } from './options.ts'
-import { noTimes, onBoth } from './twins.ts'
+import { onBoth } from './twins.ts'
 
 const serverAddress = async (): Promise<string> => (await ourServer()).url('postgres')
 
 for (const { seed, steps } of [SHORT_LIFE_ON_BOTH, { seed: randomInt(2 ** 32), steps: 6 }]) {
   const command = `SEED=${seed} npm run simulate -- --store both --steps ${steps}`
   test(`both stores give the same answers, reports and exports: ${command}`, async (_t) => {
-    const lived = await live(seed, { steps, open: onBoth(await serverAddress(), noTimes()) })
+    const lived = await live(seed, { steps, open: onBoth(await serverAddress()) })
     if (seed === SHORT_LIFE_ON_BOTH.seed)
       assert.ok(lived.answers > 50, `only ${lived.answers} answers were compared`)
   })

@@ -13,25 +13,21 @@ import { accessTo, makePlace } from './system/place.ts'
 import { exportText } from './system/record.ts'
 import { type Host, hostHere } from './system/system.ts'
 
-/** The time that each store has taken, in milliseconds. */
-export type StoreTimes = { sqlite: number; postgres: number }
-export const noTimes = (): StoreTimes => ({ sqlite: 0, postgres: 0 })
-
 export const onBoth =
-  (server: string, times: StoreTimes): OpenStage =>
+  (server: string): OpenStage =>
   async (options) => {
     const places = await Promise.all([makePlace(server), makePlace(null)])
-    const [first, second] = await Promise.all(
+    const hosts = await Promise.all(
       places.map(({ place }) => hostHere({ access: accessTo(place), ...options })),
     )
-    if (!first || !second) throw new Error('there are two places')
-    const [postgres, sqlite] = [timed(first, times, 'postgres'), timed(second, times, 'sqlite')]
+    const [postgres, sqlite] = hosts
+    if (!postgres || !sqlite) throw new Error('there are two places')
     return {
       host: both(postgres, sqlite),
       act: (state, action) =>
         resolvable(async () => {
           const deed = deedOf(state, action)
-          const twin = await renumbered(deed, first.system.store(), second.system.store())
+          const twin = await renumbered(deed, postgres.system.store(), sqlite.system.store())
           const seen = await postgres.perform(deed)
           const order = await judge(state, action, { seen, readRecord: postgres.record })
           const again = await sqlite.perform(inOrder(twin, order))
@@ -42,14 +38,14 @@ export const onBoth =
         for (const month of monthsBetween(options.start, presentOf(state))) {
           for (const report of REPORTS) {
             const [here, there] = await Promise.all(
-              [first, second].map(({ system }) => exportText(system.store(), { month, report })),
+              hosts.map(({ system }) => exportText(system.store(), { month, report })),
             )
             refuseDifference(`${report} of ${month}`, here, there)
           }
         }
       },
       async close() {
-        await Promise.all([first.close(), second.close()])
+        await Promise.all(hosts.map((host) => host.close()))
         for (const { remove } of places) await remove()
       },
     }
@@ -71,7 +67,6 @@ function both(postgres: Host, sqlite: Host): Host {
   return {
     perform: () => Promise.reject(new Error('done by both in turn')),
     firstFault: () => alike('what check finds', (host) => host.firstFault()),
-    firstTaken: () => alike('what the data refuse', (host) => host.firstTaken()),
     async record() {
       const [here, there] = [await postgres.record(), await sqlite.record()]
       refuseDifference('what is on record', ranked(here), ranked(there))
@@ -115,27 +110,6 @@ function firstDifference(postgres: string, sqlite: string): string {
 }
 
 const show = (value: unknown): string => (typeof value === 'string' ? value : JSON.stringify(value))
-
-/** The host, with its time added up. */
-function timed(host: Host, times: StoreTimes, store: keyof StoreTimes): Host {
-  const taking =
-    <Given extends unknown[], T>(work: (...given: Given) => Promise<T>) =>
-    async (...given: Given): Promise<T> => {
-      const begun = performance.now()
-      try {
-        return await work(...given)
-      } finally {
-        times[store] += performance.now() - begun
-      }
-    }
-  return {
-    perform: taking(host.perform),
-    firstFault: taking(host.firstFault),
-    firstTaken: taking(host.firstTaken),
-    record: taking(host.record),
-    close: host.close,
-  }
-}
 
 function monthsBetween(start: number, end: number): string[] {
   const months: string[] = []

@@ -4,7 +4,7 @@ import { type Action, shrink } from './action.ts'
 import { type Crashes, liveWithCrashes, noCrashes, replayWithCrashes } from './crash/crashing-life.ts'
 import { Failure, inThisProcess, type Lived, live, replay } from './life.ts'
 import type { StoreName } from './options.ts'
-import { noTimes, onBoth, type StoreTimes } from './twins.ts'
+import { onBoth } from './twins.ts'
 
 export type Task = {
   seed: number
@@ -18,7 +18,7 @@ export type Task = {
   server: string | null
 }
 export type Finished =
-  | { lived: Lived; crashes: Crashes; ms: number; times: StoreTimes }
+  | { lived: Lived; crashes: Crashes }
   | { seed: number; failure: string; isCrashing: boolean; trace: readonly Action[]; isShrunk: boolean }
 
 const SHRINK_BUDGET_MS = 30_000
@@ -29,31 +29,28 @@ process.on('message', async (task: Task) => {
 
 async function perform(task: Task): Promise<Finished> {
   const { seed, isCrashing, shrinks } = task
-  const begun = performance.now()
-  const times = noTimes()
   try {
-    const { lived, crashes } = await liveIt(task, times)
-    return { lived, crashes, ms: performance.now() - begun, times }
+    return await liveIt(task)
   } catch (error) {
     if (!(error instanceof Failure)) throw error
     const failed = { seed, failure: error.message, isCrashing }
     if (!shrinks) return { ...failed, trace: error.trace, isShrunk: false }
     const again = (trace: readonly Action[]) =>
-      isCrashing ? replayWithCrashes(seed, trace, task.server) : replay(seed, trace, stageOf(task, noTimes()))
+      isCrashing ? replayWithCrashes(seed, trace, task.server) : replay(seed, trace, stageOf(task))
     const trace = await shrink(error.trace, error, { replay: again, budgetMs: SHRINK_BUDGET_MS })
     return { ...failed, trace: trace ?? error.trace, isShrunk: trace !== null }
   }
 }
 
-async function liveIt(task: Task, times: StoreTimes): Promise<{ lived: Lived; crashes: Crashes }> {
+async function liveIt(task: Task): Promise<{ lived: Lived; crashes: Crashes }> {
   const { seed, steps, isCrashing, server, msLeft } = task
   const end = performance.now() + msLeft
   const isOver = () => performance.now() > end
   if (!isCrashing)
-    return { lived: await live(seed, { steps, isOver, open: stageOf(task, times) }), crashes: noCrashes() }
+    return { lived: await live(seed, { steps, isOver, open: stageOf(task) }), crashes: noCrashes() }
   const lived = await liveWithCrashes(seed, { steps, isOver, server })
   return { lived, crashes: lived.crashes }
 }
 
-const stageOf = ({ store, server }: Task, times: StoreTimes) =>
-  store === 'both' && server !== null ? onBoth(server, times) : inThisProcess(server)
+const stageOf = ({ store, server }: Task) =>
+  store === 'both' && server !== null ? onBoth(server) : inThisProcess(server)

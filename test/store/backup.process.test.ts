@@ -23,7 +23,7 @@ import { suite, type TestContext, test } from 'node:test'
 import SQLite from 'better-sqlite3'
 import { temporaryFolder } from '../support/database.ts'
 import { canBeOthers } from '../support/tools.ts'
-import { beside, filled, mode, soundUsers, tamper, trancheHere } from './copies.ts'
+import { beside, filled, mode, soundUsers, tamper, trancheHere, valueIn } from './copies.ts'
 import { act, tranche } from './second-process.ts'
 
 const backup = (file: string) => join(dirname(file), 'copy.db')
@@ -140,18 +140,10 @@ async function withCopy(t: TestContext): Promise<{ file: string; copy: string }>
 }
 
 /** Writes the address as the program would have. */
-function setEmail(file: string, address: string): void {
-  const db = new SQLite(file)
-  db.prepare('update users set email = ?').run(address)
-  db.close()
-}
+const setEmail = (file: string, address: string): void =>
+  tamper(file, `update users set email = '${address}'`)
 
-const email = (file: string): unknown => {
-  const db = new SQLite(file, { readonly: true })
-  const found = db.prepare('select email from users').pluck().get()
-  db.close()
-  return found
-}
+const email = (file: string): unknown => valueIn(file, 'select email from users')
 
 const kept = (file: string): string[] =>
   readdirSync(dirname(file))

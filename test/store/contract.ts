@@ -22,7 +22,7 @@ import { sandboxContract, sandboxKeyContract } from './contract/sandboxes.ts'
 import { tenancyContract } from './contract/tenancy.ts'
 import { userContract } from './contract/users.ts'
 import { wakeUpContract } from './contract/wake-ups.ts'
-import { type Backend, type Contract, type Open, openWorld } from './world.ts'
+import { type Backend, type Contract, openWorld } from './world.ts'
 
 const PARTS: Record<string, Contract> = {
   'partners, keys and tiers': partnerContract,
@@ -68,12 +68,8 @@ const UNSOUND = [
 
 /** `backend` is a module that exports `open` (world.ts); it is loaded into threads as well. */
 export function storeContract(name: string, backend: URL): void {
-  const open: Open = async (t, clock, place) => {
-    const { open } = (await import(backend.href)) as Backend
-    const store = await open(place, clock)
-    t.after(() => store.close())
-    return store
-  }
+  const open: Backend['open'] = async (place, clock) =>
+    ((await import(backend.href)) as Backend).open(place, clock)
   for (const [part, contract] of Object.entries(PARTS)) {
     suite(`${name}: ${part}`, () =>
       contract((promise, prove) =>

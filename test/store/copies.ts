@@ -25,9 +25,8 @@ async function makeFilled(): Promise<string> {
   const file = join(folderOfProcess(), 'filled.db')
   const ends: (() => unknown)[] = []
   const after = (end: unknown) => void ends.push(end as () => unknown)
-  const world = await openWorld({ after }, async (_, now) => openStore(file, { clock: now, create: true }))
+  const world = await openWorld({ after }, (_, clock) => openStore(file, { clock, create: true }))
   await firstTranche(world)
-  await world.store.close()
   for (const end of ends) await end()
   return file
 }
@@ -61,6 +60,23 @@ export async function soundUsers(t: TestContext, copy: string): Promise<string[]
 /** Runs SQL on the file, past the program. */
 export function tamper(file: string, sql: string): void {
   const db = new SQLite(file)
-  db.exec(sql)
-  db.close()
+  try {
+    db.exec(sql)
+  } finally {
+    db.close()
+  }
 }
+
+/** The first value of a query, read past the program. */
+export function valueIn(file: string, sql: string): unknown {
+  const db = new SQLite(file, { readonly: true })
+  try {
+    return db.prepare(sql).pluck().get()
+  } finally {
+    db.close()
+  }
+}
+
+/** The number of rows of a table, or of those of a condition. */
+export const count = (file: string, rows: string): number =>
+  valueIn(file, `select count(*) from ${rows}`) as number

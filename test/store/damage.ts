@@ -2,9 +2,9 @@
 
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import SQLite from 'better-sqlite3'
 import pg from 'pg'
 import { columnsToAdd } from '../../src/store/tables.ts'
+import { tamper } from './copies.ts'
 
 /** Runs a statement on the data of a place (sqlite.ts and postgres.ts), on a connection of its own. */
 export async function damage(place: string, sql: string): Promise<void> {
@@ -15,15 +15,12 @@ export async function damage(place: string, sql: string): Promise<void> {
 /** Runs it on the database that --db names. */
 export async function damageAt(address: string, sql: string): Promise<void> {
   if (!address.startsWith('postgres')) {
-    const db = new SQLite(address)
-    db.exec(sql)
-    db.close()
+    tamper(address, sql)
     return
   }
   const client = new pg.Client({ connectionString: address })
   await client.connect()
-  await client.query(sql)
-  await client.end()
+  await client.query(sql).finally(() => client.end())
 }
 
 /** Makes `count` more executions from an existing one. */

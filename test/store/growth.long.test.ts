@@ -34,7 +34,7 @@ const longest = (n: number): string => [...`${n}:${'𝓐'.repeat(255)}`].slice(0
 
 async function worldOnDisk(t: TestContext) {
   const file = join(temporaryFolder(t), 'tranche.db')
-  const world = await openWorld(t, async (_, now) => openStore(file, { clock: now, create: true }))
+  const world = await openWorld(t, (_, clock) => openStore(file, { clock, create: true }))
   const size = (): number => {
     const db = new SQLite(file)
     db.pragma('wal_checkpoint(truncate)')
@@ -47,7 +47,7 @@ async function worldOnDisk(t: TestContext) {
 test('a thousand reports on one cancelled execution add a few kB, and are counted', async (t) => {
   const { acmeLive: acme, size, ...world } = await worldOnDisk(t)
   const { store } = world
-  const { executionId } = await firstTranche({ ...world, acme, acmeLive: acme })
+  const { executionId } = await firstTranche({ ...world, acme })
   await sendPlan(store, acme, { status: 'cancelled' })
   const before = size()
   for (let from = 0; from < CONFIRMATIONS; from += 200) {

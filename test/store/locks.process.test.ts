@@ -13,19 +13,18 @@ import { temporaryFolder } from '../support/database.ts'
 import type { Started } from '../support/process.ts'
 import { measure } from '../support/within.ts'
 import { act } from './second-process.ts'
-import { allExecutions, allPlans, enrolAll, link, plansNamed, populate, tick } from './world.ts'
+import { allPlans, enrol, link, populate } from './world.ts'
 
 const HOLD_MS = 800
-const PLANS = 40
 
-/** A database with so many due plans. */
-async function withPlans(t: TestContext, plans = PLANS): Promise<{ file: string; store: Store }> {
+/** A database with a plan. */
+async function withPlan(t: TestContext): Promise<{ file: string; store: Store; acme: Tenant }> {
   const file = join(temporaryFolder(t), 'tranche.db')
   const store = await openStore(file, { clock: machine.clock, create: true })
   t.after(() => store.close())
   const { acme } = await populate(store)
-  await enrolAll(store, acme, plansNamed(plans))
-  return { file, store }
+  await enrol(store, acme)
+  return { file, store, acme }
 }
 
 const SLOWLY_MS = 20
@@ -43,17 +42,8 @@ const linkSlowly = (store: Store, tenant: Tenant, name: string) =>
     return linkUser(seen, request, now)
   })
 
-async function assertFiredOnce(store: Store, plans = PLANS): Promise<void> {
-  const all = await allExecutions(store)
-  assert.equal(all.length, plans)
-  assert.equal(new Set(all.map(({ planId }) => planId)).size, plans)
-  assert.deepEqual(await store.findFaults(), [])
-}
-
 test('while another process holds the write lock, the event loop turns and the write waits its turn', async (t) => {
-  const { file, store } = await withPlans(t, 1)
-  const acme = await store.findTenant('acme', 'test')
-  if (!acme) throw new Error('no tenant')
+  const { file, store, acme } = await withPlan(t)
   const held = async (user: string) => {
     const holder = act(t, 'hold', file, String(HOLD_MS))
     await holder.prints('held')
@@ -84,26 +74,8 @@ test('while another process holds the write lock, the event loop turns and the w
   assert.ok(isFine(seen), `${seen.turns} turns; the loop was blocked for ${seen.longest} ms of ${HOLD_MS}`)
 })
 
-test('passes that overlap in spite of the lock fire nothing twice', async (t) => {
-  const { store } = await withPlans(t)
-  const turn = await store.takePass()
-  assert.ok(turn)
-  const unlocked: Store = {
-    ...store,
-    takePass: async () => ({ ...turn, end: async () => {} }),
-  }
-  const passes = await Promise.all([1, 2, 3].map(() => tick({ store: unlocked, machine }, '60000')))
-  assert.equal(
-    passes.reduce((sum, pass) => sum + pass.executionsCreated, 0),
-    PLANS,
-  )
-  await assertFiredOnce(store)
-})
-
 test('a process that writes without a break leaves the lock to an operator', async (t) => {
-  const { file, store } = await withPlans(t, 1)
-  const acme = await store.findTenant('acme', 'test')
-  assert.ok(acme)
+  const { file, store, acme } = await withPlan(t)
   let round = 0
   /** The number of writes before that of a started operator's command: it opens the file and writes one row. */
   const before = async (): Promise<number> => {
@@ -128,9 +100,7 @@ test('a process that writes without a break leaves the lock to an operator', asy
 })
 
 test('two processes that both write without a break take turns of a few commits', async (t) => {
-  const { file, store } = await withPlans(t, 1)
-  const acme = await store.findTenant('acme', 'test')
-  assert.ok(acme)
+  const { file, store, acme } = await withPlan(t)
   let round = 0
   const waits = async () => {
     const name = `round-${round++}`

@@ -1,21 +1,21 @@
 // A process that has a database open while a later version of the program migrates it: it stops writing, and says why.
 
 import assert from 'node:assert/strict'
-import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { type TestContext, test } from 'node:test'
+import { test } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
-import SQLite from 'better-sqlite3'
 import pg from 'pg'
 import { Problem } from '../../src/core/problem.ts'
 import { openStore } from '../../src/store/postgres/open.ts'
 import { LOCK } from '../../src/store/postgres/server/locks.ts'
 import { temporaryFolder } from '../support/database.ts'
 import { emptyDatabase, ourServer } from '../support/postgres-server.ts'
+import { damage } from './damage.ts'
 import { open as onServer } from './postgres.ts'
 import { open as onFile } from './sqlite.ts'
 import {
   AUDIT,
+  allExecutions,
   type Backend,
   filled,
   firstTranche,
@@ -24,50 +24,22 @@ import {
   report,
   setUser,
   tick,
-  type World,
 } from './world.ts'
 
 const LATER = "insert into migrations values ('9999_later.sql', 'x', 0)"
 
-/** Runs SQL past the program. */
-const PAST: Record<'a file' | 'a server', (world: World, sql: string) => Promise<unknown[]>> = {
-  'a file': async ({ place }, sql) => {
-    const db = new SQLite(join(place, 'tranche.db'))
-    const statement = db.prepare(sql)
-    const rows = statement.reader ? statement.all() : [statement.run()]
-    db.close()
-    return rows
-  },
-  'a server': async ({ place }, sql) => {
-    const client = new pg.Client({ connectionString: readFileSync(join(place, 'address'), 'utf8') })
-    await client.connect()
-    await client.query('set search_path = tranche')
-    const { rows } = await client.query(sql)
-    await client.end()
-    return rows
-  },
-}
-const BACKENDS: Record<keyof typeof PAST, Backend['open']> = { 'a file': onFile, 'a server': onServer }
-
-async function worldOn(t: TestContext, kind: keyof typeof PAST): Promise<World> {
-  return openWorld(t, async (_, clock, place) => {
-    const store = await BACKENDS[kind](place, clock)
-    t.after(() => store.close())
-    return store
-  })
-}
+const KINDS: Record<string, Backend['open']> = { 'a file': onFile, 'a server': onServer }
 
 const isRefused = (error: unknown): boolean =>
   error instanceof Problem && error.code === 'schema_newer' && error.message.includes('9999_later.sql')
 
-for (const kind of ['a file', 'a server'] as const)
+for (const [kind, open] of Object.entries(KINDS))
   test(`on ${kind} that a later version has migrated, an open store writes nothing more`, async (t) => {
-    const world = await worldOn(t, kind)
-    const { store, acme } = world
+    const world = await openWorld(t, open)
+    const { store, acme, place } = world
     const execution = await firstTranche(world, { delivered: false })
-    const past = (sql: string) => PAST[kind](world, sql)
-    await past(LATER)
-    const before = await past('select * from executions')
+    const before = await allExecutions(store)
+    await damage(place, LATER)
     await assert.rejects(poll(store, acme), isRefused)
     // After one refused call, the next one is refused too.
     await assert.rejects(store.listPartners(), isRefused)
@@ -81,17 +53,17 @@ for (const kind of ['a file', 'a server'] as const)
     const many = Array.from({ length: 20 }, (_, n) => setUser(store, acme, `u${n}`, 'disabled'))
     for (const { status, reason } of (await Promise.allSettled(many)) as PromiseRejectedResult[])
       assert.ok(status === 'rejected' && isRefused(reason))
-    assert.deepEqual(await past('select * from executions'), before)
 
     // It continues once the later version is gone again.
-    await past("delete from migrations where name = '9999_later.sql'")
+    await damage(place, "delete from migrations where name = '9999_later.sql'")
+    assert.deepEqual(await allExecutions(store), before)
     assert.equal((await poll(store, acme)).length, 1)
   })
 
-for (const kind of ['a file', 'a server'] as const)
+for (const [kind, open] of Object.entries(KINDS))
   test(`on ${kind} that a later version has migrated, an open store that only reads refuses as well`, async (t) => {
-    const world = await worldOn(t, kind)
-    await PAST[kind](world, LATER)
+    const world = await openWorld(t, open)
+    await damage(world.place, LATER)
     for (const end = performance.now() + 30_000; ; await pause(10)) {
       const refused = await world.store.listPartners().then(
         () => null,
@@ -103,9 +75,8 @@ for (const kind of ['a file', 'a server'] as const)
   })
 
 test('a table that a later version has changed is not why a write on a server fails', async (t) => {
-  const world = await worldOn(t, 'a server')
-  await PAST['a server'](world, 'alter table ticks rename column at to begun_at')
-  await PAST['a server'](world, LATER)
+  const world = await openWorld(t, onServer)
+  await damage(world.place, `alter table ticks rename column at to begun_at; ${LATER}`)
   await assert.rejects(world.store.probeWrite(), isRefused)
 })
 

@@ -6,8 +6,8 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import SQLite from 'better-sqlite3'
 import { erasureHash } from '../../src/store/erasures.ts'
-import { openStore } from '../../src/store/sqlite/open.ts'
 import { TABLES } from '../../src/store/tables.ts'
+import { open as openFile } from './sqlite.ts'
 import { AUDIT, firstTranche, keyFor, noted, openWorld } from './world.ts'
 
 const NAME = "the partner's own name for it, which the ledger stands on"
@@ -49,11 +49,8 @@ test("every text in a user's rows is personal, or is named here with the reason 
 })
 
 test('an erasure leaves nothing of a personal column, and what of it comes back is erased again', async (t) => {
-  const world = await openWorld(t, (_, clock, place) =>
-    openStore(join(place, 'tranche.db'), { clock, create: true }),
-  )
+  const world = await openWorld(t, openFile)
   const { store, acme, place } = world
-  t.after(() => store.close())
   await store.addKey(keyFor(acme, { sha256: 'a'.repeat(64) }), AUDIT)
   await firstTranche(world)
   const db = new SQLite(join(place, 'tranche.db'))

@@ -11,32 +11,18 @@ import { createMetrics } from '../../src/http/ops/metrics.ts'
 import { createReadiness } from '../../src/http/ops/readiness.ts'
 import { machine } from '../../src/machine.ts'
 import { openStore } from '../../src/store/postgres/open.ts'
-import { type Connection, connect } from '../../src/store/postgres/server/connection.ts'
-import { openPool, type Pool } from '../../src/store/postgres/server/pool.ts'
+import { connect } from '../../src/store/postgres/server/connection.ts'
+import { openPool } from '../../src/store/postgres/server/pool.ts'
 import { query } from '../../src/store/statement.ts'
 import type { Store } from '../../src/store/store.ts'
 import { ofTenant } from '../../src/store/transaction.ts'
 import { failureNamed, firing, isPrinted, valuesOf } from '../guides/failures.ts'
-import { temporaryFolder } from '../support/database.ts'
-import { ownDatabase, runServer, type Server, startServer, startStandby } from '../support/postgres-server.ts'
+import { runServer, type Server, startServer, startStandby } from '../support/postgres-server.ts'
 import { runHere } from '../support/service.ts'
 import { hasTool } from '../support/tools.ts'
 import { until } from '../support/within.ts'
-import { enrol, firstTranche, openWorld, T0, tick, type World } from './world.ts'
-
-async function onServer(t: TestContext): Promise<World & { pool: Pool; other: Connection }> {
-  const url = await ownDatabase(join(temporaryFolder(t), 'health'))
-  const world = await openWorld(t, async (t, clock) => {
-    const store = await openStore(url, { clock, create: false })
-    t.after(() => store.close())
-    return store
-  })
-  const pool = openPool(url)
-  t.after(() => {
-    pool.end()
-  })
-  return { ...world, pool, other: connect(pool, url, () => T0) }
-}
+import { besideStore } from './postgres.ts'
+import { enrol, firstTranche, T0, tick } from './world.ts'
 
 const COPY = query(
   `insert into executions select (jsonb_populate_record(e, jsonb_build_object('execution_id', :id::text, 'tranche_index', 7))).*
@@ -44,33 +30,29 @@ const COPY = query(
 )
 
 test('a count of executions leaves out none that commits late, and counts none twice', async (t) => {
-  const { store, acme, other, ...world } = await onServer(t)
-  await firstTranche({ store, acme, ...world })
+  const world = await besideStore(t)
+  const { url, store, acme, machine } = world
+  const other = connect(openPool(url), url, () => T0)
+  t.after(() => other.close())
+  await firstTranche(world)
   const { executionId } = await store.readMarks()
   assert.ok(executionId)
   // Another host has taken an id, and has not yet committed it.
   const lower = executionId.replace(/.{4}$/, 'ffff')
-  let go = () => {}
-  const held = new Promise<void>((resolve) => {
-    go = resolve
-  })
-  let inside = () => {}
-  const entered = new Promise<void>((resolve) => {
-    inside = resolve
-  })
+  const [held, entered] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
   const late = other.write(async (tx) => {
     await tx.entered
     await tx.run(COPY, { id: lower })
-    inside()
-    await held
+    entered.resolve()
+    await held.promise
   }, ofTenant(acme))
-  await entered
+  await entered.promise
   await enrol(store, acme, { partnerUserId: 'u2', partnerPlanId: 'p2' })
-  world.advance(MINUTE_MS)
-  await tick({ store, machine: world.machine }, '60000')
+  world.setClock(plus(T0, MINUTE_MS))
+  await tick({ store, machine }, '60000')
   const meanwhile = await store.countExecutionsAfter(executionId)
   assert.deepEqual(meanwhile, { created: { test: 0, live: 0 }, last: executionId })
-  go()
+  held.resolve()
   await late
   const after = await store.countExecutionsAfter(executionId)
   assert.deepEqual(after.created, { test: 2, live: 0 })
@@ -78,7 +60,7 @@ test('a count of executions leaves out none that commits late, and counts none t
 })
 
 test('the check finds what a server without foreign keys and indexes would not tell', async (t) => {
-  const world = await onServer(t)
+  const world = await besideStore(t)
   const { store, pool } = world
   await firstTranche(world)
   assert.deepEqual(await store.findFaults(), [])
@@ -95,7 +77,7 @@ test('the check finds what a server without foreign keys and indexes would not t
 })
 
 test('the check warns of nothing on a server that never had a standby', async (t) => {
-  const { store } = await onServer(t)
+  const { store } = await besideStore(t)
   assert.deepEqual(await store.findWarnings(), [])
 })
 

@@ -15,7 +15,7 @@ import { chanceOf } from '../simulation/chance.ts'
 import { textOf } from '../simulation/system/record.ts'
 import { until } from '../support/within.ts'
 import { besideStore } from './postgres.ts'
-import { AUDIT, enrolAll, failed, filled, keyFor, link, poll, report, T0, tick } from './world.ts'
+import { AUDIT, enrolAll, failed, filled, keyFor, link, poll, report, sendPlan, T0, tick } from './world.ts'
 
 /** A process of its own: its connections, and its clock, which need not be right. */
 type Host = { store: Store; clock: Instant }
@@ -242,12 +242,15 @@ test("every call of a partner's takes its turn with the partner's others alone",
     () => store.readExecutions(acme, { after: { createdAt: T0, executionId: '' }, limit: 9 }),
     () => store.findWebhook(acme),
     () => store.markKeyUsed(acme, 'key_1'),
+    () => sendPlan(store, acme, { partnerPlanId: 'p1' }),
   ]
   const crowd = Promise.all(calls.flatMap((call) => Array.from({ length: CROWD }, call)))
   await until(WAIT_MS, 'the share of the partner is taken', async () => (await waiting()) >= 4)
   // These would be refused after ten seconds in the queue of a waiting closer.
   await link(store, bolt, 'u2')
+  await store.readPlans(bolt, page)
   await store.listPartners()
+  await store.readScheduler()
   await client.query('lock table api_keys')
   const key = store.findKey(HASH)
   await until(WAIT_MS, 'a key is being looked up', async () => (await waiting()) >= 5)

@@ -1,11 +1,9 @@
 // Passes, polls and holds on PostgreSQL, beside hosts that die or hold locks: nothing is lost, and nothing fires twice.
 
 import assert from 'node:assert/strict'
-import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
-import pg from 'pg'
 import { price } from '../../src/core/money.ts'
 import { MINUTE_MS, plus } from '../../src/core/time.ts'
 import { decisions, runPass } from '../../src/engine/pass.ts'
@@ -14,10 +12,12 @@ import { connect } from '../../src/store/postgres/server/connection.ts'
 import { LOCK } from '../../src/store/postgres/server/locks.ts'
 import { openPool } from '../../src/store/postgres/server/pool.ts'
 import type { Store } from '../../src/store/store.ts'
+import { temporaryFolder } from '../support/database.ts'
 import { startServer } from '../support/postgres-server.ts'
 import { start } from '../support/process.ts'
 import { freePort, until } from '../support/within.ts'
-import { besideStore, open } from './postgres.ts'
+import { assertEachFiredOnce } from './contract/passes.ts'
+import { besideStore } from './postgres.ts'
 import {
   AUDIT,
   allExecutions,
@@ -26,69 +26,42 @@ import {
   enrol,
   enrolAll,
   link,
-  type Open,
-  openWorld,
   plansNamed,
   poll,
   raise,
   sendPlan,
   T0,
   tick,
-  type World,
 } from './world.ts'
 
 const PLANS = 600
 /** The number of plans in a page. */
 const PAGE = 250
 
-const openPlace: Open = async (t, clock, place) => {
-  const store = await open(place, clock)
-  t.after(() => store.close())
-  return store
-}
+type Beside = Awaited<ReturnType<typeof besideStore>>
 
-const addressOf = ({ place }: World): string => readFileSync(join(place, 'address'), 'utf8')
-
-async function withPlans(t: TestContext, plans = PLANS): Promise<World> {
-  const world = await openWorld(t, openPlace)
-  const { store, acme } = world
+async function withPlans(t: TestContext): Promise<Beside> {
+  const beside = await besideStore(t)
+  const { store, acme } = beside
   await link(store, acme)
-  const names = Array.from({ length: plans }, (_, i) => `p${i}`)
-  await Promise.all(names.map((partnerPlanId) => sendPlan(store, acme, { partnerPlanId })))
-  return world
-}
-
-async function ask<Row extends object>(world: World, sql: string): Promise<Row[]> {
-  const client = new pg.Client({ connectionString: addressOf(world) })
-  await client.connect()
-  try {
-    return (await client.query(sql)).rows
-  } finally {
-    await client.end()
-  }
+  await Promise.all(plansNamed(PLANS).map((partnerPlanId) => sendPlan(store, acme, { partnerPlanId })))
+  return beside
 }
 
 const HOLDERS = `from pg_locks where locktype = 'advisory' and classid = ${LOCK.pass} and granted
   and database = (select oid from pg_database where datname = current_database())`
 
-const isFree = async (world: World): Promise<boolean> =>
-  (await ask<{ n: string }>(world, `select count(*) as n ${HOLDERS}`))[0]?.n === '0'
+const isFree = async ({ pool }: Beside): Promise<boolean> =>
+  (await pool.query(`select ${HOLDERS}`)).rowCount === 0
 
 /** Another process, which runs a pass and has stopped in a page. */
-async function otherPass(t: TestContext, world: World, ...argv: string[]) {
-  const other = start(t, [addressOf(world), ...argv], {
-    cwd: world.place,
+async function otherPass(t: TestContext, { url }: Beside, ...argv: string[]) {
+  const other = start(t, [url, ...argv], {
+    cwd: temporaryFolder(t),
     program: [process.execPath, join(import.meta.dirname, 'postgres-pass.ts')],
   })
   await other.prints('inside')
   return other
-}
-
-async function assertEachFiredOnce({ store }: World, plans = PLANS): Promise<void> {
-  const all = await allExecutions(store)
-  assert.equal(all.length, plans)
-  assert.equal(new Set(all.map(({ planId }) => planId)).size, plans)
-  assert.deepEqual(await store.findFaults(), [])
 }
 
 suite('PostgreSQL: processes that die or hang in a pass', () => {
@@ -101,7 +74,7 @@ suite('PostgreSQL: processes that die or hang in a pass', () => {
       testimony: 'none' as const,
     })
     assert.equal(await runPass({ store, machine, observe }), null)
-    const connection = connect(openPool(addressOf(world)), addressOf(world), machine.clock)
+    const connection = connect(openPool(world.url), world.url, machine.clock)
     t.after(() => connection.close())
     const turnAfter = (ms: number) => takeTurn(connection, ms)
     assert.equal(await turnAfter(MINUTE_MS), null)
@@ -116,13 +89,13 @@ suite('PostgreSQL: processes that die or hang in a pass', () => {
     other.child.kill('SIGCONT')
     assert.equal(await other.ended, 0, other.err())
     assert.match(other.out(), /failed: storage_failed/)
-    await assertEachFiredOnce(world)
+    await assertEachFiredOnce(world, PLANS)
   })
 
   test('one that goes on when its turn was taken ends the page it is in, and makes no other', async (t) => {
     const world = await withPlans(t)
     const other = await otherPass(t, world)
-    await ask(world, `select pg_terminate_backend(pid) ${HOLDERS}`)
+    await world.pool.query(`select pg_terminate_backend(pid) ${HOLDERS}`)
     await until(10_000, 'a free turn', () => isFree(world))
     other.child.kill('SIGCONT')
     assert.equal(await other.ended, 0, other.err())
@@ -130,7 +103,7 @@ suite('PostgreSQL: processes that die or hang in a pass', () => {
     assert.equal((await allExecutions(world.store)).length, PAGE)
     assert.equal((await world.store.readScheduler()).lastFinishedAt, null)
     assert.equal((await tick(world, '60000')).executionsCreated, PLANS - PAGE)
-    await assertEachFiredOnce(world)
+    await assertEachFiredOnce(world, PLANS)
   })
 
   test('one whose host has lost its power is gone within half a minute', async (t) => {

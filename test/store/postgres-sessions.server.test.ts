@@ -14,7 +14,6 @@ import { usd } from '../../src/core/money.ts'
 import { type Caller, setPartnerStatus } from '../../src/core/partner.ts'
 import { HOUR_MS, plus, SECOND_MS } from '../../src/core/time.ts'
 import { decisions } from '../../src/engine/pass.ts'
-import { issueKey } from '../../src/keys.ts'
 import { openStore } from '../../src/store/postgres/open.ts'
 import { type Connection, connect } from '../../src/store/postgres/server/connection.ts'
 import { LOCK } from '../../src/store/postgres/server/locks.ts'
@@ -23,7 +22,7 @@ import { LOCK_WAIT_MAX_MS } from '../../src/store/postgres/server/session.ts'
 import { query } from '../../src/store/statement.ts'
 import { startMonitored } from '../http/monitored.ts'
 import { assertRefused, poolTo, type Server, startServer } from '../support/postgres-server.ts'
-import { runHere, startService, USER } from '../support/service.ts'
+import { runHere } from '../support/service.ts'
 import { hasTool } from '../support/tools.ts'
 import { besideStore } from './postgres.ts'
 import {
@@ -109,11 +108,7 @@ test('a session is ours, however its role is set, and reads back what it writes'
   for (const [name, [theirs]] of Object.entries(SET))
     await server.ask(`alter role app set ${name} = ${name === 'search_path' ? theirs : `'${theirs}'`}`)
   const url = server.url('app', 'app')
-  const world = await openWorld(t, async (t, clock) => {
-    const store = await openStore(url, { clock, create: true })
-    t.after(() => store.close())
-    return store
-  })
+  const world = await openWorld(t, (_, clock) => openStore(url, { clock, create: true }))
   const connection = connectTo(t, url)
   const seen = await connection.look((tx) =>
     tx.all(
@@ -273,33 +268,6 @@ test('ready: a read that waits at the server is answered for as soon as a write 
   assert.ok(tookMs < LOCK_WAIT_MAX_MS / 2, `it took ${Math.round(tookMs)} ms`)
 })
 
-// The connections to a server: whatever a tenant's calls wait for, those of the others are answered.
-
-/** More than there are connections. */
-const CROWD = 30
-/** Others would wait for ten seconds, and then be refused. */
-const SOON_MS = 8_000
-
-test("a crowd of one tenant's calls that all wait keeps nobody else from the server", async (t) => {
-  const { store, acme, bolt, hold, waiting } = await besideStore(t)
-  for (const tenant of [acme, bolt]) await link(store, tenant)
-  await store.addKey(keyFor(bolt, { sha256: 'b'.repeat(64) }), AUDIT)
-  const { release } = await hold('select from users where tenant_id = $1 for update', [acme.tenantId])
-
-  const crowd = Array.from({ length: CROWD }, (_, i) => sendPlan(store, acme, { partnerPlanId: `p${i}` }))
-  while ((await waiting()) < 2) await pause(10)
-  const began = performance.now()
-  await sendPlan(store, bolt)
-  assert.equal((await store.readPlans(bolt, { after: null, limit: 9 })).length, 1)
-  assert.ok(await store.findKey('b'.repeat(64)))
-  assert.equal(await store.findWebhook(bolt), null)
-  await store.readScheduler()
-  assert.ok(performance.now() - began < SOON_MS, `${performance.now() - began} ms`)
-  await release()
-  await Promise.all(crowd)
-  assert.equal((await store.readPlans(acme, { after: null, limit: 99 })).length, CROWD)
-})
-
 // A key that ends on PostgreSQL while its calls are in flight: afterwards nothing more is written by it, whatever its
 // calls have waited for.
 
@@ -424,43 +392,6 @@ test('a revocation waits for the writes of its key that are under way, and comes
   await refused
 })
 
-const CALLERS = 60
-const CALLS_BEFORE = 120
-
-test('a key revoked on another host in the middle of a flood writes nothing from then on', async (t) => {
-  const { store, connect, machine, pool, acme } = await besideStore(t)
-  const other = await connect()
-  const { record, secret: key } = issueKey({ tenant: acme, label: null, lifetimeMs: null }, machine)
-  await store.addKey(record, AUDIT)
-  const service = await startService(t, { wrap: () => store })
-
-  let sent = 0
-  let linked = 0
-  const reached = Promise.withResolvers<void>()
-  const flood = async () => {
-    for (;;) {
-      sent += 1
-      const body = { ...USER, partner_user_id: `flood-${sent}` }
-      const { status, headers } = await service.call('POST', '/partner/v1/users', body, { key })
-      if (status !== 200) {
-        assert.equal(status, 401)
-        assert.equal(headers.get('www-authenticate'), 'Bearer')
-        return
-      }
-      linked += 1
-      if (linked === CALLS_BEFORE) reached.resolve()
-    }
-  }
-  const callers = Promise.all(Array.from({ length: CALLERS }, flood))
-  await reached.promise
-  await other.changeKey(record.keyId, (seen, time) => ({ key: revoke(seen, time), successor: null }), AUDIT)
-  const users = async () => Number((await pool.query('select count(*) as n from users')).rows[0].n)
-  const then = await users()
-  await callers
-  assert.equal(await users(), then, 'linked after the revocation had returned')
-  assert.equal(linked, then)
-})
-
 // A pool between the service and its server: in session mode it does no harm, and any other mode is detected from the
 // first connection on.
 
@@ -522,11 +453,7 @@ test('through a pool in session mode all goes its way, also on the second connec
   const url = (await poolTo(t, server, { pool_mode: 'session', default_pool_size: '20' }))('postgres')
   const { code, err } = await runHere(['--db', url, 'migrate'])
   assert.equal(code, 0, err)
-  const world = await openWorld(t, async (t, clock) => {
-    const store = await openStore(url, { clock, create: false })
-    t.after(() => store.close())
-    return store
-  })
+  const world = await openWorld(t, (_, clock) => openStore(url, { clock, create: false }))
   const first = await firstTranche(world)
   await report(world.store, world.acme, first.executionId, filled(first.amount))
   const others = await Promise.all([world.connect(), world.connect()])

@@ -22,7 +22,7 @@ import { machine } from '../../src/machine.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
 import { temporaryFolder } from '../support/database.ts'
 import { finish, type Started, start, startServe } from '../support/process.ts'
-import { USER, withKey } from '../support/service.ts'
+import { callerOf, USER, withKey } from '../support/service.ts'
 import { trancheHere } from './copies.ts'
 import { act } from './second-process.ts'
 import { link, populate } from './world.ts'
@@ -50,12 +50,7 @@ async function withBackup(t: TestContext) {
 async function withLog(t: TestContext): Promise<Served & { serve: Started }> {
   const made = await withBackup(t)
   const serve = await startServe(t, [], { cwd: made.cwd })
-  const sent = await fetch(`${serve.url}/partner/v1/users`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${made.key}`, 'content-type': 'application/json' },
-    body: JSON.stringify(USER),
-  })
-  assert.equal(sent.status, 200)
+  await callerOf(serve.url, made.key)('POST', '/users', USER)
   return { ...made, serve }
 }
 
@@ -292,16 +287,13 @@ test('so it is under serve, whose end leaves no log', async (t) => {
   const { cwd, key } = await withKey(t)
   const file = join(cwd, 'tranche.db')
   const { url, child, ended } = await startServe(t, [], { cwd })
-  const headers = { authorization: `Bearer ${key}` }
+  const call = callerOf(url, key)
   lengthen(file, 3_000)
   const left = LONG - size(`${file}-wal`)
   assert.ok(left > 0, 'the rest of it is for the service to write')
   // Sequential calls: each is a commit of its own.
   for (let n = 0; size(`${file}-wal`) < LONG; n++) {
-    const body = JSON.stringify({ ...USER, partner_user_id: `user-${n}-${'x'.repeat(200)}` })
-    const answer = await fetch(`${url}/partner/v1/users`, { method: 'POST', headers, body })
-    const text = await answer.text()
-    assert.equal(answer.status, 200, text)
+    await call('POST', '/users', { ...USER, partner_user_id: `user-${n}-${'x'.repeat(200)}` })
     assert.ok(n * 2 * PAGE_BYTES < left, `${size(`${file}-wal`)} bytes after ${n} calls`)
   }
   child.kill('SIGTERM')

@@ -10,7 +10,7 @@ import { btc, CENT, type Price, price, type Usd, usd } from '../../src/core/mone
 import type { Tenant } from '../../src/core/partner.ts'
 import { type Plan, type PlanRequest, writePlan } from '../../src/core/plan.ts'
 import { type Instant, plus } from '../../src/core/time.ts'
-import { linkUser, setUserStatus, type UserStatus } from '../../src/core/user.ts'
+import { linkUser, setUserStatus, type UserRequest, type UserStatus } from '../../src/core/user.ts'
 import { type Attempt, testOf, type WakeUp, type Webhook } from '../../src/core/webhook.ts'
 import { type PassResult, runPass } from '../../src/engine/pass.ts'
 import { type Machine, machineAt } from '../../src/machine.ts'
@@ -21,10 +21,10 @@ export const T0 = Date.UTC(2026, 0, 5) as Instant
 export const AUDIT: AuditEntry = { osUser: 'test', action: 'test', subject: 'test', detail: {} }
 export const noted = () => AUDIT
 
-/** Opens a store that is closed when the test ends. `place` is a folder of the test's for its data, empty at first. */
-export type Open = (t: Pick<TestContext, 'after'>, clock: () => Instant, place: string) => Promise<Store>
-
-/** The exports that a store's module needs to run the contract. */
+/**
+ * The exports that a store's module needs to run the contract. `place` is a folder of the test's for its data, empty at
+ * first.
+ */
 export type Backend = { open: (place: string, clock: () => Instant) => Promise<Store> }
 
 /** The promises of a store, each with its proof in a world of its own. `backend` is the module that opens its store. */
@@ -49,10 +49,15 @@ export type World = {
   another: () => Promise<World>
 }
 
-export async function openWorld(t: Pick<TestContext, 'after'>, open: Open): Promise<World> {
+/** Every store of it is closed when the test ends. */
+export async function openWorld(t: Pick<TestContext, 'after'>, open: Backend['open']): Promise<World> {
   const { machine, setClock } = machineAt(T0)
   const place = temporaryFolder(t)
-  const connect = () => open(t, machine.clock, place)
+  const connect = async () => {
+    const store = await open(place, machine.clock)
+    t.after(() => store.close())
+    return store
+  }
   const another = () => openWorld(t, open)
   const store = await connect()
   const clock = clockOf(machine, setClock)
@@ -79,14 +84,18 @@ export async function populate(store: Store): Promise<Pick<World, 'acme' | 'acme
   }
 }
 
-export const link = (store: Store, tenant: Tenant, partnerUserId = 'u1', version = 'v1') =>
-  store.changeUser(tenant, partnerUserId, (seen, now) =>
-    linkUser(
-      seen,
-      { partnerUserId, consentAccepted: true, consentVersion: version, consentTimestamp: T0 },
-      now,
-    ),
+/** Links a user, with a consent unless the request has another one. */
+export const linkWith = (
+  store: Store,
+  tenant: Tenant,
+  request: Partial<UserRequest> & { partnerUserId: string },
+) =>
+  store.changeUser(tenant, request.partnerUserId, (seen, now) =>
+    linkUser(seen, { consentAccepted: true, consentVersion: 'v1', consentTimestamp: T0, ...request }, now),
   )
+
+export const link = (store: Store, tenant: Tenant, partnerUserId = 'u1', consentVersion = 'v1') =>
+  linkWith(store, tenant, { partnerUserId, consentVersion })
 
 /** Raises the minimum tranche of acme by a cent: its old value is read inside the decision. */
 export const raise = (store: Store, meanwhile = () => {}) =>
@@ -181,6 +190,19 @@ export const adjustTo = ({ store }: World, executionId: string, amount: string) 
 
 export const PAGE = { after: null, limit: 1_000 }
 
+const ROWS_MAX = 1_000
+
+/** The rows of a listing, page after page: each begins after the last row of the one before. */
+export async function allPages<Row>(read: (after: Row | null) => Promise<readonly Row[]>): Promise<Row[]> {
+  const rows: Row[] = []
+  for (;;) {
+    const page = await read(rows.at(-1) ?? null)
+    if (page.length === 0) return rows
+    rows.push(...page)
+    if (rows.length > ROWS_MAX) throw new Error('the pages do not end')
+  }
+}
+
 /** The number of entries in the audit log. */
 export const audited = async ({ store }: World): Promise<number> => (await store.listAudit(PAGE)).length
 
@@ -233,7 +255,10 @@ export function keyFor(tenant: Tenant, { lifetimeMs = null as number | null, sha
 }
 
 /** A world with a linked user and a daily plan of 60.00, whose first tranche has fired, and is delivered on request. */
-export async function firstTranche(world: World, { delivered = true } = {}): Promise<Execution> {
+export async function firstTranche(
+  world: Pick<World, 'store' | 'machine' | 'acme'>,
+  { delivered = true } = {},
+): Promise<Execution> {
   const { store, acme } = world
   await enrol(store, acme)
   await tick(world, '60000')

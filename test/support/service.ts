@@ -343,6 +343,20 @@ export function errorOf(err: string): { code: string; message: string } {
 export const me = (url: string, key: string): Promise<Response> =>
   fetch(`${url}/partner/v1/me`, { headers: { authorization: `Bearer ${key}`, connection: 'close' } })
 
+/** Makes calls of the API that must be answered with 200. */
+export const callerOf =
+  (url: string, key: string) =>
+  async <T>(method: string, path: string, body?: object): Promise<T> => {
+    const answer = await fetch(`${url}/partner/v1${path}`, {
+      method,
+      headers: { authorization: `Bearer ${key}`, connection: 'close' },
+      ...(body && { body: JSON.stringify(body) }),
+    })
+    const text = await answer.text()
+    assert.equal(answer.status, 200, `${method} ${path}: ${text}`)
+    return JSON.parse(text)
+  }
+
 /** A folder with a database, where serve finds it by default, and a key. */
 export async function withKey(t: Pick<TestContext, 'after'>): Promise<{ cwd: string; key: string }> {
   const shell = openShell(t)

@@ -13,7 +13,7 @@ import { machine } from '../../../src/machine.ts'
 import { proxyTo, type Server, startServer, startStandby } from '../../support/postgres-server.ts'
 import { finish, type Started, start } from '../../support/process.ts'
 import { freePort, until, within } from '../../support/within.ts'
-import { createCalls, createPartner, type Partner } from './partner.ts'
+import { type Callee, createCalls, createPartner, type Partner } from '../partner.ts'
 
 /**
  * The end of an old primary: its processes crash, or they are frozen and then killed after the standby has taken over.
@@ -85,7 +85,9 @@ async function startCluster(): Promise<Cluster> {
   async function ask<Row extends object>(sql: string, values: unknown[] = []): Promise<Row[]> {
     let rows: Row[] = []
     await until(ASK_MAX_MS, sql, async () => {
-      const client = new pg.Client({ connectionString: primary.url(DATABASE) })
+      const client = new pg.Client({
+        connectionString: `${primary.url(DATABASE)}&options=-csearch_path%3Dtranche`,
+      })
       client.on('error', () => {})
       await client.connect()
       try {
@@ -156,13 +158,13 @@ async function startCluster(): Promise<Cluster> {
 }
 
 /** A server's first process and its children. */
-function processesOf({ folder }: Server): number[] {
+export function processesOf({ folder }: Server): number[] {
   const [first = ''] = readFileSync(join(folder, 'data/postmaster.pid'), 'utf8').split('\n')
   const others = execFileSync('pgrep', ['-P', first], { encoding: 'utf8' }).trim().split('\n')
   return [first, ...others].map(Number)
 }
 
-function send(pids: readonly number[], signal: NodeJS.Signals): void {
+export function send(pids: readonly number[], signal: NodeJS.Signals): void {
   for (const pid of pids) {
     try {
       process.kill(pid, signal)
@@ -193,13 +195,9 @@ const OTHERS_MAX_MS = 5_000
 
 // The machines beside the database: four that serve, and four that tick, two of them in a loop as cron would.
 
-export type Host = {
-  name: string
-  /** Empty for one that only ticks. */
-  url: string
+/** The `url` of one that only ticks is empty. */
+export type Host = Callee & {
   child: () => Started['child']
-  /** The last time a test killed or stopped it, on the clock of `performance`. */
-  disturbedAt: number
   /** Kills it; answers whether there was a process to kill. It is restarted while the rounds continue. */
   kill: () => Promise<boolean>
   /** Resolves when it is at work. */
@@ -212,7 +210,8 @@ export type Host = {
   end: (failed: boolean) => Promise<void>
 }
 
-type Place = { folder: string; db: string; follow: (started: Started) => Started }
+/** Starts commands on the database, by one of the ways to it. */
+type Place = { start: (argv: readonly string[]) => Started }
 
 const SAID_MAX = 3_000
 const START_MAX_MS = 90_000
@@ -226,13 +225,7 @@ const BUG =
 async function startService(name: string, place: Place, argv: readonly string[]): Promise<Host> {
   const port = await freePort()
   const url = `http://127.0.0.1:${port}`
-  const begin = (): Started =>
-    place.follow(
-      start(NEVER, ['serve', '--port', String(port), '--log-level', 'warn', ...argv], {
-        cwd: place.folder,
-        env: { TRANCHE_DB: place.db, TRANCHE_TRUST_FAILOVER: 'on' },
-      }),
-    )
+  const begin = (): Started => place.start(['serve', '--port', String(port), '--log-level', 'warn', ...argv])
   let started = begin()
   // A service without a database at its start reports that and ends: its supervisor, such as systemd, restarts it.
   const isReady = () =>
@@ -299,12 +292,7 @@ function startTicks(name: string, place: Place): Host {
   let failure: unknown
   const loop = async (): Promise<void> => {
     while (!stopping) {
-      current = place.follow(
-        start(NEVER, ['tick', ...FEED, '--json'], {
-          cwd: place.folder,
-          env: { TRANCHE_DB: place.db, TRANCHE_TRUST_FAILOVER: 'on' },
-        }),
-      )
+      current = place.start(['tick', ...FEED, '--json'])
       current.child.stdin.end()
       const code = await within(TICK_MAX_MS, `a tick of ${name}`, current.ended)
       assertTicked(code, current)
@@ -383,19 +371,23 @@ export async function openScene(seed: number): Promise<Scene> {
   const children = new Set<Started['child']>()
   const ends: (() => unknown)[] = []
   const ending = { after: (end: () => unknown) => void ends.push(end) }
-  const follow = (started: Started): Started => {
-    children.add(started.child)
-    started.ended.then(() => children.delete(started.child))
-    return started
-  }
   const cluster = await startCluster()
   const proxy = await proxyTo(ending, { folder: cluster.current }, 'tranche')
-  const place = (db: string) => ({ folder, db, follow })
-  const options = { cwd: folder, env: { TRANCHE_DB: cluster.url, TRANCHE_TRUST_FAILOVER: 'on' } }
-  const never = { after: () => {} }
+  const optionsFor = (db: string) => ({
+    cwd: folder,
+    env: { TRANCHE_DB: db, TRANCHE_TRUST_FAILOVER: 'on' },
+  })
+  const place = (db: string): Place => ({
+    start(argv) {
+      const started = start(NEVER, argv, optionsFor(db))
+      children.add(started.child)
+      started.ended.then(() => children.delete(started.child))
+      return started
+    },
+  })
 
   async function run(argv: readonly string[]): Promise<string> {
-    const done = await within(COMMAND_MAX_MS, argv.join(' '), finish(never, argv, options))
+    const done = await within(COMMAND_MAX_MS, argv.join(' '), finish(NEVER, argv, optionsFor(cluster.url)))
     assert.equal(done.code, 0, `${argv.join(' ')}: ${done.out}${done.err}`)
     return done.out
   }
@@ -427,7 +419,7 @@ export async function openScene(seed: number): Promise<Scene> {
     tickers,
     partners: [partnerIn('live'), partnerIn('test')],
     random,
-    start: (argv) => follow(start(never, argv, options)),
+    start: direct.start,
     run,
 
     async end(failed) {

@@ -6,9 +6,8 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { monthOf } from '../../../src/core/time.ts'
 import type { Fate } from '../../support/postgres-server.ts'
 import { within } from '../../support/within.ts'
-import { LEASE_MS } from '../purchases.ts'
-import { type Cluster, type Host, openScene, type Scene } from './cluster.ts'
-import type { Instruction, Partner } from './partner.ts'
+import { answersTo, assertAnswered, assertRules, assertWhole, type Partner } from '../partner.ts'
+import { type Host, openScene, type Scene } from './cluster.ts'
 
 type Tally = { rounds: number; atWork: number; answersLost: number }
 type Hosted = { tallies: Map<string, Tally>; answered: Record<string, number> }
@@ -64,7 +63,7 @@ export async function hostRounds(
     throw new Error(`${doing}: ${(error as Error).stack}\n${about}`, { cause: error })
   }
   await scene.end(false)
-  return { tallies, answered: answeredIn(scene) }
+  return { tallies, answered: answersTo(scene.partners) }
 }
 
 async function strikeOnce(scene: Scene, strike: Strike, tallies: Map<string, Tally>): Promise<void> {
@@ -97,20 +96,23 @@ async function strikeOnce(scene: Scene, strike: Strike, tallies: Map<string, Tal
   tally.answersLost += answersLost
   if (atWork || answersLost > 0) tally.atWork += 1
   for (const host of [...scene.services, ...scene.tickers]) host.assertSound()
-  for (const partner of scene.partners) await assertAnswered(scene.cluster, partner)
+  for (const partner of scene.partners) await assertAnswered(scene.cluster.ask, partner)
 }
 
 const lostOf = ({ partners }: Scene): number =>
   partners.reduce((sum, { calls: { counts } }) => sum + counts.unanswered + counts.putOff, 0)
 
+const DEADLOCKS = 'select from pg_stat_database where datname = current_database() and deadlocks > 0'
+
 async function assertSound({ run, cluster }: Scene): Promise<void> {
-  await assertRules(cluster)
+  await assertRules(cluster.ask)
+  assert.deepEqual(await cluster.ask(DEADLOCKS), [])
   const { ok, findings } = JSON.parse(await run(['check', '--json']))
   assert.ok(ok, JSON.stringify(findings))
 }
 
 async function assertAll(scene: Scene): Promise<void> {
-  for (const partner of scene.partners) await assertWhole(scene.cluster, partner)
+  for (const partner of scene.partners) await assertWhole(scene.cluster.ask, partner)
 }
 
 /** Advances the sandbox by days, and compares the months that are over there with their earlier state. */
@@ -136,7 +138,7 @@ async function trades({ run }: Scene, month: string): Promise<string> {
 
 async function finish(scene: Scene, months: Map<string, string>): Promise<void> {
   for (const partner of scene.partners) await partner.pollAndBuy(true)
-  for (const partner of scene.partners) await assertAnswered(scene.cluster, partner)
+  for (const partner of scene.partners) await assertAnswered(scene.cluster.ask, partner)
   await advance(scene, months)
   await assertMonths(scene, months)
   await assertSound(scene)
@@ -154,23 +156,6 @@ async function aboutServer({ cluster, services, tickers }: Scene): Promise<strin
      from pg_stat_activity where pid <> pg_backend_pid() and state is not null order by state_change`,
   )
   return [...words, ...rows.map((row) => Object.values(row).join(' | '))].join('\n')
-}
-
-function answeredIn({ partners }: Scene): Record<string, number> {
-  const sum = (count: (partner: Partner) => number): number =>
-    partners.reduce((total, partner) => total + count(partner), 0)
-  return {
-    calls: sum(({ calls }) => calls.counts.answered),
-    'calls without an answer': sum(({ calls }) => calls.counts.unanswered),
-    'calls put off': sum(({ calls }) => calls.counts.putOff),
-    users: sum(({ users }) => users.size),
-    plans: sum(({ plans }) => plans.size),
-    deliveries: sum(({ counts }) => counts.deliveries),
-    confirmations: sum(({ counts }) => counts.confirmed),
-    'of them sent twice at once': sum(({ counts }) => counts.twice),
-    'order ids claimed twice': sum(({ counts }) => counts.contested),
-    'late reports': sum(({ counts }) => counts.late),
-  }
 }
 
 // Strikes at a database of many hosts while it works: at a service, a ticker, a session, the network, either server.
@@ -212,7 +197,7 @@ async function standStill(scene: Scene, host: Host): Promise<boolean> {
 /** Whether an unfinished pass exists. */
 async function passIsOpen({ cluster }: Scene): Promise<boolean> {
   const rows = await cluster.ask(
-    'select 1 from (select finished_at from tranche.ticks order by tick_id desc limit 1) t where finished_at is null',
+    'select 1 from (select finished_at from ticks order by tick_id desc limit 1) t where finished_at is null',
   )
   return rows.length > 0
 }
@@ -321,132 +306,4 @@ function deck(random: () => number): Strike[] {
       .map(({ one }) => one)
   const more = STRIKES.flatMap((one) => Array.from({ length: one.times - 1 }, () => one))
   return [...shuffled([...STRIKES]), ...shuffled(more)]
-}
-
-// Invariants of the ledger however many hosts wrote to it: read by this file's own queries, past the program.
-
-type Row = {
-  execution_id: string
-  status: string
-  delivered_count: string
-  lease: string | null
-  trades: string
-  order_id: string | null
-  trade_status: string | null
-  usd: string | null
-  late: string
-}
-
-const ROWS = `
-  select e.execution_id, e.status, e.delivered_count, e.lease_expires_at as lease,
-    (select count(*) from tranche.trades t where t.execution_id = e.execution_id) as trades,
-    t.partner_order_id as order_id, t.status as trade_status, t.usd_amount as usd,
-    (select count(*) from tranche.late_reports l where l.execution_id = e.execution_id) as late
-  from tranche.executions e left join tranche.trades t using (execution_id)`
-const IN_TENANT = `tenant_id = (select tenant_id from tranche.tenants where partner_slug = 'acme' and environment = $1)`
-
-/** Asserts that every write answered since the last time is stored, once, as it was answered. */
-async function assertAnswered(cluster: Cluster, partner: Partner): Promise<void> {
-  const touched = [...partner.touched]
-  partner.touched.clear()
-  if (touched.length === 0) return
-  const ids = touched.map(({ id }) => id)
-  const rows = await cluster.ask<Row>(`${ROWS} where e.execution_id = any($1)`, [ids])
-  const found = new Map(rows.map((row) => [row.execution_id, row]))
-  for (const one of touched) assertInstruction(one, found.get(one.id))
-}
-
-function assertInstruction({ id, leases, report, outcome }: Instruction, row: Row | undefined): void {
-  const last = Math.max(...leases.keys())
-  assert.ok(row && Number(row.delivered_count) >= last, `the delivery ${last} of ${id} is there`)
-  if (row.status === 'sent' && Number(row.delivered_count) === last)
-    assert.equal(Number(row.lease), leases.get(last), `the lease of ${id} is there`)
-  const byNumber = [...leases].sort(([a], [b]) => a - b)
-  for (const [i, [number, lease]] of byNumber.entries()) {
-    const before = byNumber[i - 1]?.[1] ?? 0
-    assert.ok(lease - LEASE_MS >= before, `delivery ${number} of ${id} is made inside the lease before it`)
-  }
-  if (outcome === 'recorded') {
-    assert.deepEqual(
-      [row.trades, row.order_id, row.trade_status, row.status],
-      ['1', report?.partner_order_id, report?.status, report?.status],
-      `the report on ${id} is there`,
-    )
-    assert.equal(row.usd && Number(row.usd) / UNIT, report?.usd_amount ? Number(report.usd_amount) : null)
-  }
-  if (outcome === 'late') {
-    assert.deepEqual([row.trades, row.status], ['0', 'cancelled'], `${id} stays cancelled`)
-    if (report?.status !== 'failed') assert.ok(Number(row.late) >= 1, `the late report on ${id} is kept`)
-  }
-}
-
-const UNIT = 1e8
-
-/** How long after an abandoned poll its service, or the server, may still finish it. */
-const STRAGGLE_MS = 15_000
-
-/** Asserts that all data of a partner match the answers it got, and that nothing else is stored. */
-async function assertWhole(cluster: Cluster, partner: Partner): Promise<void> {
-  const { environment, instructions, users, plans } = partner
-  const names = await cluster.ask<{ name: string }>(
-    `select partner_user_id as name from tranche.users where ${IN_TENANT}`,
-    [environment],
-  )
-  assert.deepEqual([...users.difference(new Set(names.map(({ name }) => name)))], [], 'users are there')
-  const found = await cluster.ask<{ name: string; status: string }>(
-    `select partner_plan_id as name, status from tranche.plans where ${IN_TENANT}`,
-    [environment],
-  )
-  const statuses = new Map(found.map(({ name, status }) => [name, status]))
-  for (const [plan, status] of plans)
-    assert.equal(statuses.get(plan), status, `${plan} is as it was answered`)
-  const rows = await cluster.ask<Row>(`${ROWS} where e.${IN_TENANT}`, [environment])
-  for (const row of rows) {
-    const one = instructions.get(row.execution_id)
-    if (one) assertInstruction(one, row)
-    assertAccounted(row, one, partner)
-  }
-  const there = new Set(rows.map(({ execution_id }) => execution_id))
-  assert.deepEqual([...new Set(instructions.keys()).difference(there)], [], 'what was delivered is there')
-}
-
-/** Each delivery was answered, or belongs to a poll whose answer was lost; each trade was reported. */
-function assertAccounted(row: Row, one: Instruction | undefined, { environment, lostPolls }: Partner): void {
-  const { execution_id: id } = row
-  const delivered = Number(row.delivered_count)
-  const unseen = delivered - (one?.leases.size ?? 0)
-  assert.ok(unseen >= 0 && unseen <= lostPolls.length, `${id}: ${unseen} deliveries that nobody was answered`)
-  // A sandbox has its own time, and the lease of a cancelled or confirmed execution proves nothing.
-  if (environment === 'live' && row.status === 'sent' && one?.leases.has(delivered) !== true) {
-    const at = Number(row.lease) - LEASE_MS
-    const isLost = lostPolls.some(({ from, to }) => at >= from - 1 && at <= to + STRAGGLE_MS)
-    assert.ok(isLost, `${id} was delivered at ${at}, and no poll of that time is missing its answer`)
-  }
-  if (row.order_id !== null) assert.equal(row.order_id, one?.report?.partner_order_id, `${id} was reported`)
-}
-
-/** Queries that must never return a row. */
-const NEVER: Record<string, string> = {
-  'a tranche fired twice': `select plan_id, window_start, tranche_index from tranche.executions
-    group by plan_id, window_start, tranche_index having count(*) > 1`,
-  'an order on record twice': `select tenant_id, partner_order_id from tranche.trades
-    group by tenant_id, partner_order_id having count(*) > 1`,
-  'two trades of one execution': `select execution_id from tranche.trades group by execution_id having count(*) > 1`,
-  'a window above its budget': `select window_id, budget, reserved, spent, released from tranche.windows
-    where reserved + spent + released > budget`,
-  'a window that does not reserve what is open': `select w.window_id, w.reserved, sum(e.amount_usd)
-    from tranche.windows w left join tranche.executions e on e.window_id = w.window_id and e.status in ('pending', 'sent')
-    group by w.window_id having w.reserved <> coalesce(sum(e.amount_usd), 0)`,
-  'a window that has not spent what was bought': `select w.window_id, w.spent, sum(t.usd_amount)
-    from tranche.windows w left join tranche.executions e using (window_id) left join tranche.trades t using (execution_id)
-    group by w.window_id having w.spent + w.excess <> coalesce(sum(t.usd_amount), 0)`,
-  'a plan with two present windows': `select plan_id from tranche.windows where closed_at is null
-    group by plan_id having count(*) > 1`,
-  'a trade dated behind a later one': `select a.execution_id from tranche.trades a join tranche.executions e using (execution_id)
-    where a.recorded_at < e.created_at`,
-  'a deadlock': `select datname, deadlocks from pg_stat_database where datname = current_database() and deadlocks > 0`,
-}
-
-async function assertRules(cluster: Cluster): Promise<void> {
-  for (const [what, sql] of Object.entries(NEVER)) assert.deepEqual(await cluster.ask(sql), [], what)
 }

@@ -2,15 +2,15 @@
 
 import assert from 'node:assert/strict'
 import { copyFileSync, existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
-import { basename, dirname, join } from 'node:path'
+import { basename, join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
-import SQLite from 'better-sqlite3'
 import { monthOf } from '../../../src/core/time.ts'
 import { machine } from '../../../src/machine.ts'
 import { pricesCsv } from '../../price/histories.ts'
+import { count, partials, tamper } from '../../store/copies.ts'
 import { FIRST, firstSchemaOf } from '../../store/first-schema.ts'
 import type { Started } from '../../support/process.ts'
-import { anyReport, anyTerms, CONSENT, type Due, LEASE_MS, type Report } from '../purchases.ts'
+import { answersTo, type Partner, Unanswered } from '../partner.ts'
 import { assertNothingLost, openScene, REMARKS, type Scene } from './scene.ts'
 
 type Tally = {
@@ -72,7 +72,7 @@ export async function killRounds(
     throw new Error(`${doing}, in ${scene.folder}: ${(error as Error).stack}`, { cause: error })
   }
   await scene.end(false)
-  return { tallies, answered: answeredIn(scene) }
+  return { tallies, answered: { ...answersTo(scene.partners), keys: scene.keys.size } }
 }
 
 async function killOnce(scene: Scene, victim: Victim, tally: Tally): Promise<void> {
@@ -111,154 +111,6 @@ const leftSomething = ({ folder }: Scene, file: string): boolean =>
   readdirSync(folder).some((name) => name.includes('.partial-') || name === `${basename(file)}-journal`) ||
   (statSync(`${file}-wal`, { throwIfNoEntry: false })?.size ?? 0) > 0
 
-function answeredIn({ test, live, keys }: Scene): Record<string, number> {
-  const sum = (count: (partner: typeof test) => number): number => count(test) + count(live)
-  return {
-    calls: sum(({ calls }) => calls),
-    users: sum(({ users }) => users.size),
-    plans: sum(({ plans }) => plans.size),
-    deliveries: sum(({ leases }) => leases.size),
-    confirmations: sum(({ reports }) => reports.size),
-    keys: keys.size,
-  }
-}
-
-// A partner that works without a break while its service is killed again and again: it remembers every answer, buys
-// once for each idempotency key, and repeats every call without an answer.
-
-export type Partner = {
-  /** The users answered with 200, which must never be gone. */
-  users: Set<string>
-  plans: Set<string>
-  leases: Map<string, Due>
-  reports: Map<string, Report>
-  /** Reported purchases without an answer yet. */
-  unanswered: Map<string, Report>
-  /** The number of answered calls. */
-  calls: number
-  /** Adds plans, polls and confirms until a call fails or `until` says so; anything but a 200 is an error. */
-  work: (url: string, until: () => boolean) => Promise<void>
-  /** Links users and sends so many plans. */
-  enrol: (url: string, plans: number) => Promise<void>
-}
-
-const PLANS_OF_A_USER = 5
-
-class Unanswered extends Error {}
-
-export function createPartner(key: string, random: () => number): Partner {
-  const partner: Partner = {
-    users: new Set(),
-    plans: new Set(),
-    leases: new Map(),
-    reports: new Map(),
-    unanswered: new Map(),
-    calls: 0,
-    work,
-    enrol,
-  }
-  /** The execution for which each idempotency key was bought. */
-  const bought = new Map<string, string>()
-  let names = 0
-
-  async function call<T>(url: string, method: string, path: string, body?: object): Promise<T> {
-    let answer: Response
-    let text: string
-    try {
-      answer = await fetch(`${url}/partner/v1${path}`, {
-        method,
-        headers: { authorization: `Bearer ${key}` },
-        ...(body && { body: JSON.stringify(body) }),
-      })
-      text = await answer.text()
-    } catch (error) {
-      throw new Unanswered(String(error))
-    }
-    assert.equal(answer.status, 200, `${method} ${path}: ${text}`)
-    partner.calls += 1
-    return JSON.parse(text)
-  }
-
-  async function enrol(url: string, plans: number): Promise<void> {
-    await Promise.all(
-      Array.from({ length: Math.ceil(plans / PLANS_OF_A_USER) }, async () => {
-        const user = `user-${names++}`
-        await call(url, 'POST', '/users', { partner_user_id: user, ...CONSENT })
-        partner.users.add(user)
-        for (let i = 0; i < PLANS_OF_A_USER; i++) {
-          const plan = `${user}-plan-${i}`
-          const ids = { partner_user_id: user, partner_plan_id: plan }
-          await call(url, 'POST', '/plans', { ...ids, ...anyTerms(random) })
-          partner.plans.add(plan)
-        }
-      }),
-    )
-  }
-
-  async function work(url: string, until: () => boolean): Promise<void> {
-    const doing = async (task: () => Promise<unknown>): Promise<void> => {
-      while (!until()) await task()
-    }
-    const tasks = [
-      () => pollAndConfirm(url),
-      () => enrol(url, PLANS_OF_A_USER),
-      () => call(url, 'GET', '/me'),
-    ]
-    const ends = await Promise.allSettled([resend(url), ...tasks.map(doing)])
-    for (const end of ends)
-      if (end.status === 'rejected' && !(end.reason instanceof Unanswered)) throw end.reason
-  }
-
-  async function resend(url: string): Promise<void> {
-    await Promise.all([...partner.unanswered].map(([id, report]) => confirm(url, id, report)))
-    // An old report gets its old answer again.
-    const [id, report] = [...partner.reports].at(Math.floor(random() * partner.reports.size)) ?? []
-    if (id === undefined) return
-    const again = await call<{ replayed?: boolean }>(url, 'POST', `/executions/${id}/confirm`, report)
-    assert.equal(again.replayed, true, `${id} was answered before`)
-  }
-
-  async function pollAndConfirm(url: string): Promise<void> {
-    const due = await call<Due[]>(url, 'GET', '/executions/due')
-    for (const one of due) noteDelivery(one)
-    await Promise.all(due.map((one) => buy(url, one)))
-  }
-
-  function noteDelivery(now: Due): void {
-    const { execution_id: id, idempotency_key } = now
-    const before = partner.leases.get(id)
-    assert.ok(!partner.reports.has(id), `${id} is delivered after it was confirmed`)
-    if (before) {
-      const deliveredAt = Date.parse(now.lease_expires_at) - LEASE_MS
-      assert.ok(deliveredAt >= Date.parse(before.lease_expires_at), `${id} is delivered inside its lease`)
-      assert.ok(now.delivered_count > before.delivered_count, `${id} counts its deliveries`)
-      assert.equal(before.idempotency_key, idempotency_key, `${id} keeps its idempotency key`)
-    }
-    partner.leases.set(id, now)
-  }
-
-  async function buy(url: string, { execution_id: id, idempotency_key, amount_usd }: Due): Promise<void> {
-    // Some are left unconfirmed until their lease is over.
-    if (random() < 0.1) return
-    assert.equal(bought.get(idempotency_key) ?? id, id, `${idempotency_key} is one purchase`)
-    bought.set(idempotency_key, id)
-    await confirm(
-      url,
-      id,
-      partner.unanswered.get(id) ?? anyReport(random, `order ${idempotency_key}`, amount_usd),
-    )
-  }
-
-  async function confirm(url: string, id: string, report: Report): Promise<void> {
-    partner.unanswered.set(id, report)
-    await call(url, 'POST', `/executions/${id}/confirm`, report)
-    partner.unanswered.delete(id)
-    partner.reports.set(id, report)
-  }
-
-  return partner
-}
-
 // The victims: each is started on the scene's database or on a copy, and has a check to run once it is dead.
 
 type Attempt = {
@@ -266,7 +118,7 @@ type Attempt = {
   /** The database it works on. */
   file: string
   /** Work that runs while it lives, ended by its death. */
-  meanwhile?: Promise<void>
+  meanwhile?: Promise<unknown>
   /** Checks the files it left; `code` is its exit code. */
   after?: (code: number | string) => Promise<void>
 }
@@ -285,17 +137,26 @@ const SCHEDULED = ['--tick-every', '1s', '--price-feed', 'static:60000']
 const serve: Victim = {
   name: 'serve',
   endless: true,
-  async begin({ serve: startService, test, live, file, served }) {
+  async begin({ serve: startService, partners, live, file, served, service }) {
     // A first round has nothing to poll.
-    if (live.plans.size === 0) await served((url) => live.enrol(url, 10))
+    if (live.plans.size === 0) await served(() => live.enrol(10))
     const started = await startService(...SCHEDULED)
-    let dead = false
-    started.child.once('exit', () => {
-      dead = true
-    })
-    const works = [test, live].map((partner) => partner.work(started.url, () => dead))
-    return { started, file, meanwhile: Promise.all(works).then(() => {}) }
+    service.disturbedAt = Number.POSITIVE_INFINITY
+    const meanwhile = Promise.all(partners.map((partner) => work(partner, service)))
+    return { started, file, meanwhile }
   },
+}
+
+const WORKERS = 3
+
+/** Works until the service is gone, after a repetition of every report that had no answer. */
+async function work(partner: Partner, service: Scene['service']): Promise<void> {
+  const steps = async (): Promise<void> => {
+    while (!service.isGone) await partner.step()
+  }
+  const ends = await Promise.allSettled([partner.resend(), ...Array.from({ length: WORKERS }, steps)])
+  for (const end of ends)
+    if (end.status === 'rejected' && !(end.reason instanceof Unanswered)) throw end.reason
 }
 
 const serveStart: Victim = {
@@ -307,7 +168,7 @@ const serveStart: Victim = {
 const tick: Victim = {
   name: 'tick',
   async begin({ start, served, live, file }) {
-    await served((url) => live.enrol(url, PLANS_OF_A_TICK))
+    await served(() => live.enrol(PLANS_OF_A_TICK))
     return { started: start(['tick', '--price', '60000']), file }
   },
 }
@@ -327,7 +188,7 @@ const keyCreate: Victim = {
 const advance: Victim = {
   name: 'sandbox advance',
   async begin({ start, served, test, random, file }) {
-    if (test.plans.size === 0) await served((url) => test.enrol(url, 10))
+    if (test.plans.size === 0) await served(() => test.enrol(10))
     const hours = 1 + Math.floor(random() * 36)
     return { started: start(['sandbox', 'advance', 'acme', `${hours}h`, '--price', '60000']), file }
   },
@@ -347,9 +208,6 @@ export const VICTIMS: readonly Victim[] = [
 ]
 
 // Kills of commands that write a file: under its name is the old file or the whole new one, never a part.
-
-const partials = (file: string): string[] =>
-  readdirSync(dirname(file)).filter((name) => name.startsWith(`${basename(file)}.partial-`))
 
 const bytesOf = (file: string): Buffer | null => (existsSync(file) ? readFileSync(file) : null)
 
@@ -406,14 +264,7 @@ async function assertCopy(run: Scene['run'], copy: string, file: string): Promis
 
 const COUNTS = ['users', 'plans', 'windows', 'executions', 'trades', 'api_keys', 'audit']
 
-function rowsOf(file: string): unknown {
-  const db = new SQLite(file, { readonly: true })
-  try {
-    return db.prepare(`select ${COUNTS.map((table) => `(select count(*) from ${table}) as ${table}`)}`).get()
-  } finally {
-    db.close()
-  }
-}
+const rowsOf = (file: string): unknown => COUNTS.map((table) => count(file, table))
 
 /** The backup lacks a key that the present database has: the key tells the two apart. */
 async function beginRestore({ start, run, keys, issueKey, folder, file }: Scene): Promise<Attempt> {
@@ -450,31 +301,21 @@ function fresh(scene: Scene, name: string): string {
   return join(scene.folder, `${name}.db`)
 }
 
-function ask<T>(file: string, sql: string): T {
-  const db = new SQLite(file)
-  try {
-    return db.prepare<[], T>(sql).pluck().get() as T
-  } finally {
-    db.close()
-  }
-}
-
 async function beginImport(scene: Scene): Promise<Attempt> {
   const file = fresh(scene, 'import')
   const csv = join(scene.folder, 'prices.csv')
   if (!existsSync(csv)) writeFileSync(csv, pricesCsv(ROWS))
   await scene.run(['migrate'], file)
-  const count = () => ask<number>(file, 'select count(*) from prices')
   return {
     started: scene.start(['price', 'import', csv], file),
     file,
     async after(code) {
       await scene.run(['check'], file)
-      const added = count()
+      const added = count(file, 'prices')
       assert.ok(added === ROWS || (added === 0 && code !== 0), `all rows or none, not ${added}`)
       const again = JSON.parse(await scene.run(['price', 'import', csv, '--json'], file))
-      assert.deepEqual([again.added, count()], [ROWS - added, ROWS])
-      assert.equal(ask(file, 'select count(*) from price_imports'), 0)
+      assert.deepEqual([again.added, count(file, 'prices')], [ROWS - added, ROWS])
+      assert.equal(count(file, 'price_imports'), 0)
     },
   }
 }
@@ -490,12 +331,10 @@ async function beginMigration(scene: Scene): Promise<Attempt> {
     const present = join(scene.folder, 'present.db')
     await scene.run(['backup', present])
     firstSchemaOf(present, template)
-    const db = new SQLite(template)
-    db.exec(FATTEN)
-    db.close()
+    tamper(template, FATTEN)
   }
   copyFileSync(template, file)
-  const executions = ask(file, 'select count(*) from executions')
+  const executions = count(file, 'executions')
   return {
     started: scene.start(['migrate'], file),
     file,
@@ -506,13 +345,10 @@ async function beginMigration(scene: Scene): Promise<Attempt> {
       const copy = `${file}.before-migration-after-${FIRST.replace('.sql', '')}`
       assert.ok(existsSync(copy) || done.length === 1, 'what was migrated was copied')
       // A copy that has its name is whole.
-      if (existsSync(copy)) assert.equal(ask(copy, 'select count(*) from executions'), executions)
+      if (existsSync(copy)) assert.equal(count(copy, 'executions'), executions)
       await scene.run(['check'], file)
-      assert.equal(ask(file, 'select count(*) from executions'), executions)
-      assert.deepEqual(
-        readdirSync(scene.folder).filter((name) => name.startsWith('old.db') && name.includes('.partial-')),
-        [],
-      )
+      assert.equal(count(file, 'executions'), executions)
+      assert.deepEqual(partials(file), [])
     },
   }
 }

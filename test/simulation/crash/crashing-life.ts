@@ -291,7 +291,6 @@ async function openMortalHost(of: { place: Place; seed: number; start: number })
     },
     readNews: (after) => demand({ ask: 'news', ...after }, 'news'),
     firstFault: async () => (await demand({ ask: 'firstFault' }, 'firstFault')).fault,
-    firstTaken: async () => (await demand({ ask: 'firstTaken' }, 'firstTaken')).fault,
     record: async () => (await demand({ ask: 'record' }, 'record')).record,
     async close() {
       if (child.connected) {

@@ -19,14 +19,14 @@ export type Severed = { inCommit: boolean }
 export type Ask =
   | { ask: 'open'; place: Place; seed: number; start: number; secrets: Secrets; trouble: Trouble | null }
   | { ask: 'perform'; deed: Deed; trouble: Trouble | null }
-  | { ask: 'firstFault' | 'firstTaken' | 'record' | 'close' }
+  | { ask: 'firstFault' | 'record' | 'close' }
   | { ask: 'news'; execution: string | null; late: number }
 export type Told =
   | { told: 'opened' | 'closed' }
   | { told: 'seen'; seen: Seen; severed: Severed | null; secrets: Secrets }
   /** A connection was lost, and with it the work in progress. */
   | { told: 'failed'; severed: Severed; message: string }
-  | { told: 'firstFault' | 'firstTaken'; fault: string | null }
+  | { told: 'firstFault'; fault: string | null }
   | { told: 'record'; record: Lines }
   | { told: 'news'; fired: FiredSeen[]; late: LateSeen[] }
   | { told: 'threw'; message: string }
@@ -83,8 +83,6 @@ async function answer(ask: Ask): Promise<Told> {
       return perform(ask, host)
     case 'firstFault':
       return { told: 'firstFault', fault: await host.firstFault() }
-    case 'firstTaken':
-      return { told: 'firstTaken', fault: await host.firstTaken() }
     case 'record':
       return { told: 'record', record: await host.record() }
     case 'news': {

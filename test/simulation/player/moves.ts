@@ -41,14 +41,16 @@ export function keyOf({ state, chance }: Scene, tenant: Tenant): string {
   return from.length > 0 ? chance.pick(from).label : 'nobody'
 }
 
+/** The beginning of every call of a tenant. */
+export const by = (scene: Scene, tenant: Tenant) => ({ do: 'call', key: keyOf(scene, tenant) }) as const
+
 export function linkUser(scene: Scene, tenant: Tenant, id = scene.chance.pick(USERS)): Call {
   const { chance, state } = scene
   const optional = (text: string) => (chance.happens(0.5) ? text : chance.happens(0.3) ? null : undefined)
   const email = optional(`${chance.between(1, 99)}@example.com`)
   const provider = optional('apple')
   return {
-    do: 'call',
-    key: keyOf(scene, tenant),
+    ...by(scene, tenant),
     route: 'user',
     body: {
       partner_user_id: id,
@@ -68,7 +70,7 @@ export function setUser(scene: Scene, tenant: Tenant): Call {
   // A disabled user is usually linked again some time later.
   const isDisabled = tenant.users.get(user)?.status === 'disabled'
   const status = isDisabled === chance.happens(0.8) ? 'linked' : 'disabled'
-  return { do: 'call', key: keyOf(scene, tenant), route: 'setUser', user, status }
+  return { ...by(scene, tenant), route: 'setUser', user, status }
 }
 
 /** A new plan, or a change of an existing one. */
@@ -87,8 +89,7 @@ export function sendPlan(scene: Scene, tenant: Tenant): Call {
   const frequency = again && happens(0.7) ? again.frequency : pick(profile.frequencies)
   const start = startDate(scene, WINDOW_LENGTH[frequency])
   return {
-    do: 'call',
-    key: keyOf(scene, tenant),
+    ...by(scene, tenant),
     route: 'plan',
     body: {
       partner_user_id: again && happens(0.95) ? again.user.id : owner,
@@ -111,21 +112,17 @@ function startDate({ chance, state, profile }: Scene, length: number): string | 
 }
 
 /** The plan unchanged except for its status. */
-export const rewordPlan = (
-  scene: Scene,
-  { tenant, user, id, amount, frequency }: Plan,
-  status: Plan['status'],
-): Call => ({
-  do: 'call',
-  key: keyOf(scene, tenant),
+export const rewordPlan = (scene: Scene, plan: Plan, status: Plan['status']): Call => ({
+  ...by(scene, plan.tenant),
   route: 'plan',
-  body: {
-    partner_user_id: user.id,
-    partner_plan_id: id,
-    amount_usd: decimal(amount, 2),
-    frequency,
-    status,
-  },
+  body: { ...termsOf(plan), status },
+})
+
+const termsOf = ({ user, id, amount, frequency }: Plan) => ({
+  partner_user_id: user.id,
+  partner_plan_id: id,
+  amount_usd: decimal(amount, 2),
+  frequency,
 })
 
 export function changeHook(scene: Scene, tenant: Tenant): Call {
@@ -139,7 +136,7 @@ export function changeHook(scene: Scene, tenant: Tenant): Call {
 /** A partner's reads of its users and of its deliveries, and tests of its webhook. */
 export function* looks(scene: Scene, tenant: Tenant): Generator<Action, void> {
   const { happens, pick } = scene.chance
-  const asked = { do: 'call', key: keyOf(scene, tenant) } as const
+  const asked = by(scene, tenant)
   const users = [...tenant.users.keys()]
   const wakeUps = tenant.deliveries.filter(({ earliest }) => earliest !== null)
   const ends = new Set(wakeUps.map(({ endedAt }) => endedAt))
@@ -173,12 +170,11 @@ function settlement(scene: Scene, execution: Execution): Call {
   const body = bodyFor(scene, execution, 'filled')
   const { usd_amount: usd = '', btc_amount: btc = '', execution_price: price = '', partner_fee_usd } = body
   const terms = { usd, btc, price, fee: partner_fee_usd ?? null }
-  return { do: 'call', key: keyOf(scene, execution.tenant), route: 'settle', of: refOf(execution), terms }
+  return { ...by(scene, execution.tenant), route: 'settle', of: refOf(execution), terms }
 }
 
 export const confirmWith = (scene: Scene, execution: Execution, body: ConfirmBody): Call => ({
-  do: 'call',
-  key: keyOf(scene, execution.tenant),
+  ...by(scene, execution.tenant),
   route: 'confirm',
   of: refOf(execution),
   body,
@@ -457,8 +453,8 @@ export function* corrections(scene: Scene): Generator<Action, void> {
   }
   const { tenant } = pick(corrected)
   if (scene.profile.isSteady) yield { do: 'clock', by: SECOND }
-  yield { do: 'call', key: keyOf(scene, tenant), route: 'month', month: present }
-  yield { do: 'call', key: keyOf(scene, tenant), route: 'users', month: present, limit: 100 }
+  yield { ...by(scene, tenant), route: 'month', month: present }
+  yield { ...by(scene, tenant), route: 'users', month: present, limit: 100 }
   const billed = corrected.find((one) => one.tenant.environment === 'live') ?? corrected[0]
   const month = monthOf(billed?.trade?.recordedAt ?? state.clock)
   yield { do: 'credit', slug: (billed?.tenant ?? tenant).partner.slug, month }
@@ -472,7 +468,7 @@ export function* tooEarly(scene: Scene, tenant: Tenant): Generator<Action, void>
   const execution = pick(pending)
   const report = confirmWith(scene, execution, bodyFor(scene, execution, pick(['filled', 'partial'])))
   yield report
-  const due: Call = { do: 'call', key: keyOf(scene, tenant), route: 'due' }
+  const due: Call = { ...by(scene, tenant), route: 'due' }
   const accept: Action = { do: 'lever', lever: 'accept', of: refOf(execution), number: null }
   const other = () => confirmWith(scene, execution, bodyFor(scene, execution, 'filled'))
   const sequels: (() => Action[])[] = [
@@ -513,19 +509,8 @@ export function* mirror(scene: Scene, tenant: Tenant): Generator<Action, void> {
 
 /** The plan as it was first sent, or as it would be sent today. */
 function again(scene: Scene, plan: Plan, tenant = plan.tenant): Call {
-  const { user, id, amount, frequency, startDate } = plan
-  return {
-    do: 'call',
-    key: keyOf(scene, tenant),
-    route: 'plan',
-    body: {
-      partner_user_id: user.id,
-      partner_plan_id: id,
-      amount_usd: decimal(amount, 2),
-      frequency,
-      ...(scene.chance.happens(0.8) && { start_date: iso(startDate) }),
-    },
-  }
+  const start = () => scene.chance.happens(0.8) && { start_date: iso(plan.startDate) }
+  return { ...by(scene, tenant), route: 'plan', body: { ...termsOf(plan), ...start() } }
 }
 
 // Confirmations that are late, repeated, contradictory or somebody else's.
@@ -534,7 +519,7 @@ export function oddity(scene: Scene, tenant: Tenant): Action {
   const { happens, pick } = scene.chance
   if (tenant.executions.length === 0 || happens(0.05)) {
     const body = { partner_order_id: 'o', status: 'failed' } as const
-    return { do: 'call', key: keyOf(scene, tenant), route: 'confirm', of: `exec_${'0'.repeat(32)}`, body }
+    return { ...by(scene, tenant), route: 'confirm', of: `exec_${'0'.repeat(32)}`, body }
   }
   // Each kind as often as the others, however rare it is.
   const recent = tenant.executions.slice(-60)

@@ -22,6 +22,7 @@ import {
 } from '../model/state.ts'
 import {
   bodyFor,
+  by,
   changeHook,
   confirmation,
   confirmWith,
@@ -160,7 +161,7 @@ export function createPlayer(state: State, chance: Chance, profile: Profile): Pl
     }
   }
 
-  const due = (tenant: Tenant): Call => ({ do: 'call', key: keyOf(scene, tenant), route: 'due' })
+  const due = (tenant: Tenant): Call => ({ ...by(scene, tenant), route: 'due' })
 
   function* polls(): Generator<Action, void> {
     const open = tenants().filter((tenant) => tenant.executions.some(isOpen))
@@ -211,8 +212,7 @@ export function createPlayer(state: State, chance: Chance, profile: Profile): Pl
     const plan = [...tenant.plans.values()].find(({ executions }) => executions.some(isOpen))
     if (!plan) return
     const set = (status: 'linked' | 'disabled'): Call => ({
-      do: 'call',
-      key: keyOf(scene, tenant),
+      ...by(scene, tenant),
       route: 'setUser',
       user: plan.user.id,
       status,
@@ -224,7 +224,7 @@ export function createPlayer(state: State, chance: Chance, profile: Profile): Pl
   }
 
   function* odd(tenant: Tenant): Generator<Action, void> {
-    if (happens(0.2)) yield { do: 'call', key: keyOf(scene, tenant), route: 'me' }
+    if (happens(0.2)) yield { ...by(scene, tenant), route: 'me' }
     if (happens(0.3)) yield* looks(scene, tenant)
     yield oddity(scene, tenant)
     if (happens(0.2)) yield* tooEarly(scene, tenant)

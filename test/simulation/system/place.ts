@@ -1,25 +1,23 @@
-// The place of a life: a file, or a database on a server; writes that the data there refuse, and copies of them. A
-// place is plain data, so that another process can open it too.
+// The place of a life: a file, or a database on a server, and copies of them. A place is plain data, so that another
+// process can open it too.
 
 import { randomUUID } from 'node:crypto'
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { SqliteError } from 'better-sqlite3'
 import pg from 'pg'
 import type { Instant } from '../../../src/core/time.ts'
 import type { Machine } from '../../../src/machine.ts'
 import { openStore as openServerStore } from '../../../src/store/postgres/open.ts'
 import { LOCK } from '../../../src/store/postgres/server/locks.ts'
 import { SCHEMA } from '../../../src/store/postgres/server/migrate.ts'
-import { type Database, openFile } from '../../../src/store/sqlite/file/connection.ts'
+import { openFile } from '../../../src/store/sqlite/file/connection.ts'
 import { openStore as openFileStore } from '../../../src/store/sqlite/open.ts'
 import type { Store } from '../../../src/store/store.ts'
 import { openFresh } from '../../support/database.ts'
 import { copyTemplate } from '../../support/postgres-server.ts'
 import type { PurchaseTerms } from '../model/purchases.ts'
 import type { CreditSeen } from '../observed.ts'
-import { CHANGES, COPIES, type Copy, MADE, NEW_EXECUTION_ID, sourceOf } from './record.ts'
 
 /** A database has its own address and that of the server on which it was made. */
 export type Place = { store: 'sqlite'; file: string } | { store: 'postgres'; server: string; url: string }
@@ -31,8 +29,6 @@ export type Access = {
   open: (clock: () => Instant) => Promise<Store>
   /** Begins `work` while another connection writes under the lock of every write; releases it when the work waits. */
   whileLocked: <T>(work: () => Promise<T>) => Promise<T>
-  /** Forbidden writes that the data would accept: each is tried, and rolled back. */
-  forbidden: () => Promise<string[]>
   /** Resolves when no work of a dead process is in progress any more. */
   settled: () => Promise<void>
 }
@@ -76,45 +72,8 @@ const onSqlite = (file: string): Access => ({
     db.close()
     return answer
   },
-  forbidden: async () => takenByFile(file),
   settled: async () => {},
 })
-
-/** Forbidden writes that the file accepts. Each is tried and rolled back. */
-function takenByFile(file: string): string[] {
-  const db = openFile(file)
-  try {
-    db.pragma('foreign_keys = on')
-    const copies = COPIES.map((copy) => ({ what: copy.what, sql: copyInFile(db, copy) }))
-    return [...copies, ...CHANGES].filter(({ sql }) => isTakenByFile(db, sql)).map(({ what }) => what)
-  } finally {
-    db.close()
-  }
-}
-
-const SPECIAL = { [MADE]: 'null', [NEW_EXECUTION_ID]: "'exec_' || lower(hex(randomblob(16)))" }
-
-function copyInFile(db: Database, { table, differs }: Copy): string {
-  const columns = (db.pragma(`table_info(${table})`) as { name: string }[]).map(({ name }) => name)
-  const values = columns.map((name) => {
-    const value = differs[name] ?? name
-    return typeof value === 'string' ? value : SPECIAL[value]
-  })
-  return `insert into ${table} (${columns}) select ${values} ${sourceOf(table)}`
-}
-
-/** A statement that finds no row proves nothing, and does not count. An invalid one throws. */
-function isTakenByFile(db: Database, sql: string): boolean {
-  db.exec('begin immediate')
-  try {
-    return db.prepare(sql).run().changes > 0
-  } catch (error) {
-    if (error instanceof SqliteError && error.code.startsWith('SQLITE_CONSTRAINT')) return false
-    throw error
-  } finally {
-    db.exec('rollback')
-  }
-}
 
 // The store of the simulation on a PostgreSQL server.
 
@@ -149,7 +108,6 @@ const onPostgres = ({ server, url }: OnServer): Access => ({
       await client.query('commit')
       return answer
     }),
-  forbidden: () => connected(url, takenByServer),
   settled: () =>
     connected(server, async (client) => {
       while ((await client.query(SESSIONS, [new URL(url).pathname.slice(1)])).rowCount !== 0);
@@ -168,42 +126,6 @@ async function connected<T>(url: string, work: (client: pg.Client) => Promise<T>
     return await work(client)
   } finally {
     await client.end()
-  }
-}
-
-/** Forbidden writes that the database accepts. Each is tried and rolled back. */
-async function takenByServer(client: pg.Client): Promise<string[]> {
-  const taken: string[] = []
-  const attempts = [...CHANGES]
-  for (const copy of COPIES) attempts.push({ what: copy.what, sql: await copyOnServer(client, copy) })
-  for (const { what, sql } of attempts) if (await isTakenByServer(client, sql)) taken.push(what)
-  return taken
-}
-
-async function copyOnServer(client: pg.Client, { table, differs }: Copy): Promise<string> {
-  const { rows } = await client.query<{ name: string }>(
-    'select column_name as name from information_schema.columns where table_schema = $1 and table_name = $2',
-    [SCHEMA, table],
-  )
-  // Columns that the store fills itself have to be left out.
-  const columns = rows.map(({ name }) => name).filter((name) => differs[name] !== MADE)
-  const values = columns.map((name) => {
-    const value = differs[name] ?? name
-    return value === NEW_EXECUTION_ID ? "'exec_' || md5(random()::text)" : value
-  })
-  return `insert into ${table} (${columns}) select ${values.map(String)} ${sourceOf(table)}`
-}
-
-/** A statement that finds no row proves nothing, and does not count. An invalid one throws. */
-async function isTakenByServer(client: pg.Client, sql: string): Promise<boolean> {
-  await client.query('begin')
-  try {
-    return ((await client.query(sql)).rowCount ?? 0) > 0
-  } catch (error) {
-    if (error instanceof pg.DatabaseError && error.code?.startsWith('23')) return false
-    throw error
-  } finally {
-    await client.query('rollback')
   }
 }
 
@@ -232,19 +154,16 @@ function backupOf({ address }: Keeper): string {
   return join(process.env.TMPDIR ?? '/tmp', `${new URL(address).pathname.slice(1)}.backup`)
 }
 
-export const backUp = (keeper: Keeper): Promise<void> =>
-  done(['--db', keeper.address, 'backup', backupOf(keeper), '--force'], keeper.machine)
+/** A restore needs the data for itself; the others are run while the program has them open. */
+const KEEPING = {
+  backup: (file: string) => ['backup', file, '--force'],
+  restore: (file: string) => ['restore', file, '--force'],
+  freeze: () => ['freeze', '--reason', 'to look'],
+  resume: () => ['resume', '--yes'],
+}
 
-/** Restores the backup. Nothing has the data open. */
-export const restore = (keeper: Keeper): Promise<void> =>
-  done(['--db', keeper.address, 'restore', backupOf(keeper), '--force'], keeper.machine)
-
-/** Freezes while the program has the data open, and so does resume. */
-export const freeze = (keeper: Keeper): Promise<void> =>
-  done(['--db', keeper.address, 'freeze', '--reason', 'to look'], keeper.machine)
-
-export const resume = (keeper: Keeper): Promise<void> =>
-  done(['--db', keeper.address, 'resume', '--yes'], keeper.machine)
+export const keep = (keeper: Keeper, what: keyof typeof KEEPING): Promise<void> =>
+  done(['--db', keeper.address, ...KEEPING[what](backupOf(keeper))], keeper.machine)
 
 /** The code of the refusal, or null. */
 const refusalIn = ({ code, err }: { code: number; err: string }): string | null =>

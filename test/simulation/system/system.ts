@@ -9,7 +9,7 @@ import type { Store } from '../../../src/store/store.ts'
 import type { ApiRequest, Deed } from '../action.ts'
 import { type Answered, type Lines, NO_NEWS, type Seen } from '../observed.ts'
 import { createNewsReader, firedAfter, pull, rehearse, runOnePass } from './deeds.ts'
-import { type Access, backUp, credit, freeze, recordPurchase, restore, resume } from './place.ts'
+import { type Access, credit, keep, recordPurchase } from './place.ts'
 import { createStrands, exportText, readRecord } from './record.ts'
 
 type System = {
@@ -111,20 +111,14 @@ async function openSystem(options: SystemOptions): Promise<System> {
         return { do: 'credit', credited: await credit(keeper, deed) }
       case 'export':
         return { do: 'export', text: await exportText(store, deed) }
-      case 'backup':
-        await backUp(keeper)
-        return { do: 'backup' }
       case 'restore':
         await store.close()
-        await restore(keeper)
+        await keep(keeper, 'restore')
         opened = await open()
         return { do: 'restore' }
-      case 'freeze':
-        await freeze(keeper)
-        return { do: 'freeze' }
-      case 'resume':
-        await resume(keeper)
-        return { do: 'resume' }
+      default:
+        await keep(keeper, deed.do)
+        return { do: deed.do }
     }
   }
 
@@ -170,8 +164,6 @@ export type Host = {
   /** The first finding of `check`, or null. */
   firstFault: () => Promise<string | null>
   record: () => Promise<Lines>
-  /** The first breach of a rule that the data themselves do not refuse, or null. */
-  firstTaken: () => Promise<string | null>
   close: () => Promise<void>
 }
 
@@ -185,7 +177,6 @@ export async function hostHere(options: SystemOptions): Promise<Host & { system:
       return fault ? `${fault.kind}: ${fault.subject} ${fault.message}` : null
     },
     record: () => readRecord(system.store()),
-    firstTaken: async () => (await options.access.forbidden())[0] ?? null,
     close: system.close,
   }
 }

@@ -4,8 +4,10 @@ import assert from 'node:assert/strict'
 import { confirm } from '../../../src/core/confirmation.ts'
 import { type Usd, usd } from '../../../src/core/money.ts'
 import { writePlan } from '../../../src/core/plan.ts'
+import { DAY_MS } from '../../../src/core/time.ts'
 import { linkUser } from '../../../src/core/user.ts'
 import type { Store } from '../../../src/store/store.ts'
+import { damage } from '../damage.ts'
 import {
   AUDIT,
   allExecutions,
@@ -34,6 +36,8 @@ const STOP = new Error('the decision changed its mind')
 const stop = () => {
   throw STOP
 }
+
+const CONSENT = { consentAccepted: true, consentVersion: 'v1', consentTimestamp: T0 }
 
 /** Everything visible to a partner, an operator or the scheduler. */
 const everything = async (store: Store, { acme }: World) => ({
@@ -110,17 +114,11 @@ export const atomicityContract: Contract = (test) => {
   })
 
   test('writes that share a commit are undone one by one', async ({ store, acme }) => {
-    const request = (partnerUserId: string) => ({
-      partnerUserId,
-      consentAccepted: true,
-      consentVersion: 'v1',
-      consentTimestamp: T0,
-    })
     const outcomes = await Promise.allSettled(
       Array.from({ length: 200 }, (_, i) =>
         store.changeUser(acme, `u${i}`, (seen, now) => {
           if (i % 3 === 0) throw STOP
-          return linkUser(seen, request(`u${i}`), now)
+          return linkUser(seen, { ...CONSENT, partnerUserId: `u${i}` }, now)
         }),
       ),
     )
@@ -160,7 +158,19 @@ export const atomicityContract: Contract = (test) => {
   })
 }
 
-// Unique records stay unique whatever a decision returns: the store does not rely on correct decisions.
+// Unique records stay unique whatever a decision returns, and the data themselves refuse what must never be written.
+
+const FORBIDDEN: Record<string, string> = {
+  'a window above its budget': 'update windows set spent = budget + 1',
+  'a trade of nothing': "update trades set usd_amount = 0 where status = 'filled'",
+  'an idempotency key twice': 'update executions set window_start = 0, tranche_index = 0',
+  'an execution without its trade':
+    'delete from executions where execution_id in (select execution_id from trades)',
+  'an audit entry changed': "update audit set os_user = 'x'",
+  'an audit entry removed': 'delete from audit',
+  'a consent changed': "update consents set consent_version = 'x'",
+  'a consent removed': 'delete from consents',
+}
 
 export const uniquenessContract: Contract = (test) => {
   test('an order id is recorded once in a tenant', async (world) => {
@@ -205,12 +215,7 @@ export const uniquenessContract: Contract = (test) => {
   test('a user exists once in a tenant', async ({ store, acme, advance }) => {
     await link(store, acme)
     advance(1)
-    const request = {
-      partnerUserId: 'u1',
-      consentAccepted: true,
-      consentVersion: 'v1',
-      consentTimestamp: T0,
-    }
+    const request = { ...CONSENT, partnerUserId: 'u1' }
     // It may overwrite the user or refuse: either will do.
     await Promise.allSettled([store.changeUser(acme, 'u1', (_, now) => linkUser(null, request, now))])
     assert.equal((await store.listUsers(acme, PAGE)).length, 1)
@@ -250,5 +255,17 @@ export const uniquenessContract: Contract = (test) => {
     await assert.rejects(spend(amount, usd('1')), 'nothing is released while a window is current')
     const found = await store.findExecution(executionId)
     assert.deepEqual([found?.trade, found?.window.reserved, found?.window.spent], [null, amount, 0n])
+  })
+
+  test('the data refuse what the program must never write', async (world) => {
+    const { store, acme, place } = world
+    const { executionId, amount } = await firstTranche(world)
+    await report(store, acme, executionId, filled(amount))
+    world.advance(DAY_MS)
+    await tick(world, '60000')
+    assert.equal((await allExecutions(store)).length, 2)
+    const before = await everything(store, world)
+    for (const [what, sql] of Object.entries(FORBIDDEN)) await assert.rejects(damage(place, sql), what)
+    assert.deepEqual(await everything(store, world), before)
   })
 }

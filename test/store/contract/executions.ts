@@ -6,6 +6,7 @@ import { acceptLate } from '../../../src/core/corrections/late-fill.ts'
 import { cancelByHand, deliver, LEASE_AHEAD_MAX_MS, LEASE_MS } from '../../../src/core/execution.ts'
 import { btc, price, type Usd, usd } from '../../../src/core/money.ts'
 import { type FixedPeriod, periodOf } from '../../../src/core/month.ts'
+import type { Tenant } from '../../../src/core/partner.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS, plus } from '../../../src/core/time.ts'
 import type { AdjustmentLine } from '../../../src/store/store.ts'
 import {
@@ -13,18 +14,17 @@ import {
   accept,
   adjustTo,
   allExecutions,
+  allPages,
   audited,
   type Contract,
   each,
   enrol,
-  enrolAll,
   failed,
   filled,
   firstTranche,
   link,
   noted,
   PAGE,
-  plansNamed,
   poll,
   problem,
   report,
@@ -51,35 +51,6 @@ export const executionContract: Contract = (test) => {
     world.advance(1)
     const [again] = await poll(store, acme)
     assert.deepEqual(again, { ...first, deliveredCount: 2, leaseExpiresAt: plus(now(), LEASE_MS) })
-  })
-
-  test('two polls at once never get the same execution, and say what remains', async (world) => {
-    const { store, acme } = world
-    await enrolAll(store, acme, plansNamed(7))
-    await tick(world, '60000')
-    const polls = await Promise.all(
-      [3, 3, 3].map((limit) =>
-        store.deliverDue(acme, limit, (one) => ({
-          ...one,
-          status: 'sent',
-          deliveredCount: 1,
-          leaseExpiresAt: plus(world.now(), LEASE_MS),
-        })),
-      ),
-    )
-    // The store decides the order of their turns.
-    polls.sort((a, b) => b.remaining - a.remaining)
-    assert.deepEqual(
-      polls.map(({ executions, remaining }) => [executions.length, remaining]),
-      [
-        [3, 4],
-        [3, 1],
-        [1, 0],
-      ],
-    )
-    const ids = polls.flatMap(({ executions }) => executions.map(({ executionId }) => executionId))
-    assert.deepEqual([...ids].sort(), ids, 'oldest first, in creation order')
-    assert.equal(new Set(ids).size, 7)
   })
 
   test('a part fill gives the rest back to the window, and the engine may spend it', async (world) => {
@@ -544,19 +515,21 @@ export const lateFillContract: Contract = (test) => {
 const whole = (month: string): FixedPeriod => ({ ...periodOf(month), final: true })
 const JANUARY = whole('2026-01')
 const EVERYBODY = { slug: null, environment: null }
-const USERS = 4
-const LINES_MAX = 100
+
+/** So many users with a plan each, whose first tranche has fired and is delivered. */
+export async function delivered(world: World, tenant: Tenant, users: number): Promise<string[]> {
+  const { store } = world
+  for (let i = 1; i <= users; i++)
+    await enrol(store, tenant, { partnerUserId: `u${i}`, partnerPlanId: `p${i}` })
+  await tick(world, '60000')
+  return idsOf(await poll(store, tenant))
+}
 
 /** Two partners with the same adjustments: several in one millisecond, two of one trade, one a minute later. */
-async function adjusted(world: World): Promise<void> {
-  const { store, acme, bolt } = world
-  for (const tenant of [acme, bolt]) {
-    for (let i = 1; i <= USERS; i++) {
-      await enrol(store, tenant, { partnerUserId: `u${i}`, partnerPlanId: `p${i}` })
-    }
-    await tick(world, '60000')
-    const ids = (await poll(store, tenant)).map(({ executionId }) => executionId)
-    for (const id of ids) await report(store, tenant, id, filled(usd('10')))
+export async function adjusted(world: World): Promise<void> {
+  for (const tenant of [world.acme, world.bolt]) {
+    const ids = await delivered(world, tenant, 4)
+    for (const id of ids) await report(world.store, tenant, id, filled(usd('10')))
     for (const id of ids.slice(1, 3)) await adjustTo(world, id, '9')
     await adjustTo(world, ids[1] ?? '', '8')
     world.advance(MINUTE_MS)
@@ -564,16 +537,8 @@ async function adjusted(world: World): Promise<void> {
   }
 }
 
-async function linesOf({ store }: World, limit: number): Promise<AdjustmentLine[]> {
-  const lines: AdjustmentLine[] = []
-  for (;;) {
-    const after = lines.at(-1) ?? null
-    const page = await store.readAdjustmentLines(JANUARY, EVERYBODY, { after, limit })
-    lines.push(...page)
-    if (page.length < limit) return lines
-    assert.ok(lines.length <= LINES_MAX, 'the pages do not end')
-  }
-}
+const linesOf = ({ store }: World, limit: number): Promise<AdjustmentLine[]> =>
+  allPages((after) => store.readAdjustmentLines(JANUARY, EVERYBODY, { after, limit }))
 
 export const adjustmentContract: Contract = (test) => {
   test('they are the adjustments of the trade lines, in the same order, in pages of any size', async (world) => {

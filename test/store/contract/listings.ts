@@ -9,8 +9,10 @@ import { IMPORTED } from '../../../src/core/price.ts'
 import { DAY_MS, HOUR_MS, type Instant, MINUTE_MS, plus } from '../../../src/core/time.ts'
 import type { PageRequest, Store } from '../../../src/store/store.ts'
 import {
+  allPages,
   audited,
   type Contract,
+  each,
   enrol,
   enrolAll,
   filled,
@@ -140,15 +142,11 @@ export const listingContract: Contract = (test) => {
       const rising = cursors.every((one, i) => i === 0 || one > (cursors[i - 1] ?? one))
       assert.ok(rising, name)
       for (const limit of [1, 2, all.length]) {
-        const rows: unknown[] = []
-        for (let after: number | string | null = null; ; ) {
-          const some: unknown[] = await page({ after, limit })
+        const rows = await allPages(async (last) => {
+          const some = await page({ after: last === null ? null : cursor(last as never), limit })
           assert.ok(some.length <= limit, name)
-          if (some.length === 0) break
-          rows.push(...some)
-          assert.ok(rows.length <= all.length, `${name} by ${limit}: rows come twice`)
-          after = cursor(some.at(-1) as never)
-        }
+          return some
+        })
         assert.deepEqual(rows, all, `${name} by ${limit}`)
       }
     }
@@ -174,10 +172,7 @@ export const listingContract: Contract = (test) => {
       after = cursor
     }
     const plans = await store.listPlans({ slug: 'acme', environment: 'live' }, { after: null, limit: 100 })
-    assert.deepEqual(
-      found,
-      plans.map(({ planId }) => planId),
-    )
+    assert.deepEqual(found, each(plans, 'planId'))
   })
 
   test('a plan is listed with its current window, and one that was cancelled with none', async (world) => {

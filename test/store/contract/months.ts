@@ -6,7 +6,6 @@ import { creditOf, type Issued, type Series } from '../../../src/core/invoice.ts
 import { isUsable } from '../../../src/core/key.ts'
 import { btc, type Usd, usd } from '../../../src/core/money.ts'
 import { type FixedPeriod, type Period, periodOf } from '../../../src/core/month.ts'
-import type { Tenant } from '../../../src/core/partner.ts'
 import { DAY_MS, HOUR_MS, type Instant, MINUTE_MS, plus } from '../../../src/core/time.ts'
 import { advanceSandbox } from '../../../src/engine/sandbox.ts'
 import type { Store, TenantFilter, TradeLine } from '../../../src/store/store.ts'
@@ -15,6 +14,7 @@ import {
   AUDIT,
   adjustTo,
   allExecutions,
+  allPages,
   type Contract,
   each,
   enrol,
@@ -23,6 +23,7 @@ import {
   keyFor,
   link,
   noted,
+  PAGE,
   poll,
   problem,
   report,
@@ -32,33 +33,18 @@ import {
   tick,
   type World,
 } from '../world.ts'
+import { adjusted, delivered } from './executions.ts'
 
 const JANUARY = periodOf('2026-01')
 const FEBRUARY = periodOf('2026-02')
 const EVERYBODY = { slug: null, environment: null }
 const whole = (period: typeof JANUARY): FixedPeriod => ({ ...period, final: true })
 
-/** So many users with a plan each, whose first tranche has fired and is delivered. */
-async function delivered({ store, ...world }: World, tenant: Tenant, users: number): Promise<string[]> {
-  for (let i = 1; i <= users; i++) {
-    await enrol(store, tenant, { partnerUserId: `u${i}`, partnerPlanId: `p${i}` })
-  }
-  await tick({ store, ...world }, '60000')
-  return (await poll(store, tenant)).map(({ executionId }) => executionId)
-}
+const JANUARY_WHOLE = whole(JANUARY)
 
 /** All trade lines of January, read in pages of `limit`. */
-async function linesOf({ store }: World, limit: number): Promise<TradeLine[]> {
-  const lines: TradeLine[] = []
-  for (;;) {
-    const page = await store.readTradeLines(JANUARY_WHOLE, EVERYBODY, { after: lines.at(-1) ?? null, limit })
-    lines.push(...page)
-    if (page.length < limit) return lines
-    assert.ok(lines.length <= LINES_MAX, 'the pages do not end')
-  }
-}
-const JANUARY_WHOLE = whole(JANUARY)
-const LINES_MAX = 100
+const linesOf = ({ store }: World, limit: number): Promise<TradeLine[]> =>
+  allPages((after) => store.readTradeLines(JANUARY_WHOLE, EVERYBODY, { after, limit }))
 
 export const monthContract: Contract = (test) => {
   test('a month has its first millisecond and not that of the next', async (world) => {
@@ -141,15 +127,8 @@ export const monthContract: Contract = (test) => {
   })
 
   test('pages of trade lines neither repeat nor skip, whatever shares a millisecond', async (world) => {
-    const { store, acme, bolt } = world
-    for (const tenant of [acme, bolt]) {
-      const ids = await delivered(world, tenant, 4)
-      for (const id of ids) await report(store, tenant, id, filled(usd('10')))
-      for (const id of ids.slice(1, 3)) await adjustTo(world, id, '9')
-      await adjustTo(world, ids[1] ?? '', '8')
-      world.advance(MINUTE_MS)
-      await adjustTo(world, ids[0] ?? '', '8')
-    }
+    const { store, bolt } = world
+    await adjusted(world)
     const all = await linesOf(world, 1_000)
     assert.equal(all.length, 16)
     assert.equal(await store.countTradeLines(JANUARY_WHOLE, EVERYBODY), all.length)
@@ -159,14 +138,7 @@ export const monthContract: Contract = (test) => {
     assert.deepEqual(keys, [...keys].sort(), 'by instant, execution, and the trade before its adjustments')
     assert.equal(new Set(keys).size, keys.length)
     for (const limit of [1, 2, 3, 5]) assert.deepEqual(await linesOf(world, limit), all)
-    const mine = await store.readTradeLines(
-      JANUARY_WHOLE,
-      { slug: 'bolt', environment: 'test' },
-      {
-        after: null,
-        limit: 100,
-      },
-    )
+    const mine = await store.readTradeLines(JANUARY_WHOLE, { slug: 'bolt', environment: 'test' }, PAGE)
     assert.deepEqual(
       mine,
       all.filter(({ tenant }) => tenant.tenantId === bolt.tenantId),
@@ -305,7 +277,6 @@ export const earlierMonthContract: Contract = (test) => {
 const SERIES: Series = { prefix: 'R-', first: 7, digits: 3 }
 const OTHER: Series = { prefix: 'X-', first: 1, digits: 1 }
 const EVER = { slug: null, from: 0 as Instant, before: Number.MAX_SAFE_INTEGER as Instant }
-const ALL = { after: null, limit: 1_000 }
 
 /** A world in which January to March are final. */
 async function spring(world: World): Promise<World> {
@@ -362,33 +333,27 @@ export const invoiceContract: Contract = (test) => {
     ] as const)
       numbers.push((await issue(store, slug, month, series)).issued.number)
     assert.deepEqual(numbers, ['R-008', 'X-1', 'R-009', 'R-020', 'R-21'])
-    const audited = (await store.listAudit(ALL)).length
+    const audited = (await store.listAudit(PAGE)).length
     const again = await store.issueInvoice(
       { slug: 'acme', month: '2026-01', net: usd('1.00'), tax: usd('0.00'), details: '[]' },
       OTHER,
       noted,
     )
     assert.deepEqual(again, { ...first, isNew: false })
-    assert.equal((await store.listAudit(ALL)).length, audited)
+    assert.equal((await store.listAudit(PAGE)).length, audited)
     assert.deepEqual(await store.findInvoice('R-007'), first.issued)
     assert.deepEqual(await store.findInvoiceOf('acme', '2026-01'), first.issued)
     assert.deepEqual(
       [await store.findInvoice('R-7'), await store.findInvoiceOf('acme', '2026-04')],
       [null, null],
     )
-    const listed = await store.listInvoices(EVER, ALL)
+    const listed = await store.listInvoices(EVER, PAGE)
     assert.deepEqual(numbersOf(listed), ['R-007', 'R-008', 'R-009', 'R-020', 'R-21', 'X-1'])
-    const pages = []
-    for (let after: Issued | null = null; ; ) {
-      const page: Issued[] = await store.listInvoices(EVER, { after, limit: 2 })
-      pages.push(...page)
-      after = page.at(-1) ?? null
-      if (after === null) break
-    }
+    const pages = await allPages<Issued>((after) => store.listInvoices(EVER, { after, limit: 2 }))
     assert.deepEqual(pages, listed)
     const { issuedAt } = first.issued
     const within = async (slug: string | null, from: number, before: number) =>
-      numbersOf(await store.listInvoices({ slug, from: from as Instant, before: before as Instant }, ALL))
+      numbersOf(await store.listInvoices({ slug, from: from as Instant, before: before as Instant }, PAGE))
     assert.deepEqual(await within(null, issuedAt, issuedAt + 1), ['R-007'])
     assert.deepEqual(await within('bolt', issuedAt, now() + 1), ['R-008', 'R-020', 'R-21'])
     assert.deepEqual(await within(null, issuedAt + 1, now()), [])
@@ -418,7 +383,7 @@ export const invoiceContract: Contract = (test) => {
     // Another series has an order of its own, and the audit log has the time of issue.
     advance(DAY_MS)
     assert.equal((await issue(store, 'acme', '2026-02', { ...OTHER, prefix: 'Y-' })).issued.issuedAt, now())
-    assert.deepEqual(each((await store.listAudit(ALL)).slice(-2), 'at'), [plus(now(), -DAY_MS), now()])
+    assert.deepEqual(each((await store.listAudit(PAGE)).slice(-2), 'at'), [plus(now(), -DAY_MS), now()])
     advance(30 * DAY_MS)
     assert.equal((await credit(store, 'R-008', '1.00')).issuedAt, now())
   })
@@ -431,7 +396,7 @@ export const invoiceContract: Contract = (test) => {
     const unkept = { ...AUDIT, detail: { number: 1n } }
     const of = { slug: 'acme', month: '2026-01', net: usd('1.00'), tax: usd('0.00'), details: '{}' }
     await assert.rejects(store.issueInvoice(of, SERIES, () => unkept))
-    assert.deepEqual(await store.listInvoices(EVER, ALL), [])
+    assert.deepEqual(await store.listInvoices(EVER, PAGE), [])
     assert.equal((await issue(store, 'acme', '2026-01')).issued.number, 'R-007', 'what failed left no gap')
   })
 

@@ -5,7 +5,7 @@ import { setTier, type TierTerms } from '../../../src/core/fees.ts'
 import { usd } from '../../../src/core/money.ts'
 import { endMinimum, type Partner, setPartnerStatus } from '../../../src/core/partner.ts'
 import { HOUR_MS, plus } from '../../../src/core/time.ts'
-import type { ListedAuditEntry, Store } from '../../../src/store/store.ts'
+import type { AuditEntry, ListedAuditEntry, Store } from '../../../src/store/store.ts'
 import {
   AUDIT,
   allPlans,
@@ -19,10 +19,31 @@ import {
   problem,
   sendPlan,
   tick,
+  type World,
 } from '../world.ts'
 
 const auditOf = (store: Store): Promise<ListedAuditEntry[]> => store.listAudit({ after: null, limit: 1_000 })
 const note = (action: string) => ({ ...AUDIT, action, subject: 'acme', detail: { action } })
+
+/** A change of each kind that an operator makes. */
+const changesOf = (
+  { store, acme, now }: World,
+  keyId: string,
+): Record<string, (audit: AuditEntry) => Promise<unknown>> => ({
+  'partner added': (audit) => store.addPartner({ partnerSlug: 'new', name: 'new' }, audit),
+  'partner changed': (audit) => store.changePartner('acme', (seen) => ({ ...seen, held: true }), audit),
+  'key added': (audit) => store.addKey(keyFor(acme), audit),
+  'key changed': (audit) =>
+    store.changeKey(keyId, (key) => ({ key: { ...key, revokedAt: now() }, successor: null }), audit),
+  'tier set': (audit) =>
+    store.putTier(
+      () => TIER,
+      () => audit,
+    ),
+  'tier promised': (audit) =>
+    store.putTierOverride({ partnerSlug: 'acme', fromMonth: null, tierName: 'scale' }, audit),
+  'user erased': (audit) => store.eraseUser(acme, 'u1', audit),
+})
 
 export const partnerContract: Contract = (test) => {
   test('a partner exists once, with a test and a live tenant', async ({ store, acme, acmeLive, bolt }) => {
@@ -41,37 +62,15 @@ export const partnerContract: Contract = (test) => {
   test('every change of an operator is in the audit log, and a refused one does not', async (world) => {
     const { store, acme, now } = world
 
+    const { keyId } = await store.addKey(keyFor(acme), AUDIT)
+    await link(store, acme)
     const before = (await auditOf(store)).length
-    const key = await store.addKey(keyFor(acme), note('key create'))
-    const changes: [action: string, change: () => Promise<unknown>][] = [
-      ['partner change', () => store.changePartner('acme', (seen) => seen, note('partner change'))],
-      [
-        'key change',
-        () => store.changeKey(key.keyId, (seen) => ({ key: seen, successor: null }), note('key change')),
-      ],
-      [
-        'tier set',
-        () =>
-          store.putTier(
-            () => TIER,
-            () => note('tier set'),
-          ),
-      ],
-      [
-        'override',
-        () =>
-          store.putTierOverride(
-            { partnerSlug: 'acme', fromMonth: null, tierName: 'starter' },
-            note('override'),
-          ),
-      ],
-    ]
-    for (const [, change] of changes) await change()
+    const changes = Object.entries(changesOf(world, keyId))
+    for (const [action, change] of changes) await change(note(action))
     const rows = (await auditOf(store)).slice(before)
-    assert.deepEqual(each(rows, 'action'), ['key create', ...changes.map(([action]) => action)])
     assert.deepEqual(
-      rows.map(({ at, osUser, detail }) => ({ at, osUser, detail })),
-      rows.map(({ action }) => ({ at: now(), osUser: 'test', detail: { action } })),
+      each(rows, 'action', 'at', 'osUser', 'detail'),
+      changes.map(([action]) => [action, now(), 'test', { action }]),
     )
 
     const set = (terms: TierTerms) => store.putTier((versions, at) => setTier(versions, terms, at), noted)
@@ -273,21 +272,8 @@ export const partnerContract: Contract = (test) => {
       await auditOf(store),
     ]
     const before = await seen()
-    const ended = { revokedAt: world.now() }
-    const changes = [
-      () => store.addPartner({ partnerSlug: 'new', name: 'new' }, unkept),
-      () => store.changePartner('acme', (partner) => ({ ...partner, held: true }), unkept),
-      () => store.addKey(keyFor(acme), unkept),
-      () => store.changeKey(keyId, (key) => ({ key: { ...key, ...ended }, successor: null }), unkept),
-      () =>
-        store.putTier(
-          () => TIER,
-          () => unkept,
-        ),
-      () => store.putTierOverride({ partnerSlug: 'acme', fromMonth: null, tierName: 'scale' }, unkept),
-      () => store.eraseUser(acme, 'u1', unkept),
-    ]
-    for (const change of changes) await assert.rejects(change)
+    for (const [what, change] of Object.entries(changesOf(world, keyId)))
+      await assert.rejects(change(unkept), what)
     assert.deepEqual(await seen(), before)
   })
 

@@ -2,8 +2,9 @@
 
 import assert from 'node:assert/strict'
 import type { ExecutionId } from '../../../src/core/execution.ts'
-import { formatUsd, type Price, price, usd } from '../../../src/core/money.ts'
+import { formatUsd, type Price, price, type Usd, usd } from '../../../src/core/money.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS, plus } from '../../../src/core/time.ts'
+import type { Schedule } from '../../../src/core/window.ts'
 import { decisions, type PassResult, runPass } from '../../../src/engine/pass.ts'
 import type { ObservedPrice, PassCounts, PassStart, PlanDecisions, Store } from '../../../src/store/store.ts'
 import {
@@ -25,6 +26,23 @@ import {
   tick,
   type World,
 } from '../world.ts'
+
+const NEW_ID = `exec_${'f'.repeat(32)}`
+
+/** Decisions that fire a tranche of this amount, and leave such a schedule. */
+const firingOnce = (amount: Usd, change: Partial<Schedule>, id = NEW_ID): PlanDecisions => ({
+  roll: () => null,
+  decide: (schedule) => ({ schedule: { ...schedule, ...change }, tranche: { ...FIRING, amount } }),
+  newExecutionId: () => id as ExecutionId,
+})
+const FIRING = {
+  trigger: 'clock',
+  slot: 0,
+  units: 1,
+  price: null,
+  reference: null,
+  reservationPrice: null,
+} as const
 
 export const passContract: Contract = (test) => {
   test('one pass at a time: a second one is refused until the first has ended', async (world) => {
@@ -178,24 +196,13 @@ export const passContract: Contract = (test) => {
     const { store } = world
     const { planId, executionId } = await firstTranche(world)
     const before = [await allExecutions(store), await store.findPlans('p1')]
-    const firing = {
-      trigger: 'clock',
-      slot: 0,
-      units: 1,
-      price: null,
-      reference: null,
-      reservationPrice: null,
-    } as const
     const again = (index: number, id: string) =>
-      store.changeDuePlans(1, [planId], {
-        roll: () => null,
-        decide: (schedule) => ({
-          schedule: { ...schedule, trancheIndex: index, fireable: usd('49') },
-          tranche: { ...firing, amount: usd('1') },
-        }),
-        newExecutionId: () => id as ExecutionId,
-      })
-    await assert.rejects(again(1, `exec_${'f'.repeat(32)}`), /UNIQUE/i)
+      store.changeDuePlans(
+        1,
+        [planId],
+        firingOnce(usd('1'), { trancheIndex: index, fireable: usd('49') }, id),
+      )
+    await assert.rejects(again(1, NEW_ID), /UNIQUE/i)
     await assert.rejects(again(2, executionId), /UNIQUE/i)
     assert.deepEqual([await allExecutions(store), await store.findPlans('p1')], before)
   })
@@ -203,22 +210,7 @@ export const passContract: Contract = (test) => {
   test('a page that would reserve more than the budget is undone whole', async (world) => {
     const { store } = world
     const { planId } = await firstTranche(world)
-    const firing = {
-      trigger: 'clock',
-      slot: 0,
-      units: 1,
-      price: null,
-      reference: null,
-      reservationPrice: null,
-    } as const
-    const page = store.changeDuePlans(1, [planId], {
-      roll: () => null,
-      decide: (schedule) => ({
-        schedule: { ...schedule, trancheIndex: 2 },
-        tranche: { ...firing, amount: usd('50.01') },
-      }),
-      newExecutionId: () => `exec_${'f'.repeat(32)}` as ExecutionId,
-    })
+    const page = store.changeDuePlans(1, [planId], firingOnce(usd('50.01'), { trancheIndex: 2 }))
     await assert.rejects(page, /reserved \+ spent \+ released is at most the budget/)
     assert.equal((await allExecutions(store)).length, 1)
   })
@@ -389,8 +381,7 @@ const all = (plans: number): PassCounts => ({
 
 async function addPlans({ store, acme }: World, plans: number): Promise<void> {
   await link(store, acme)
-  const names = Array.from({ length: plans }, (_, i) => `p${i}`)
-  await Promise.all(names.map((partnerPlanId) => sendPlan(store, acme, { partnerPlanId })))
+  await Promise.all(plansNamed(plans).map((partnerPlanId) => sendPlan(store, acme, { partnerPlanId })))
 }
 
 const pass = ({ machine }: World, store: Store): Promise<PassResult | null> =>
@@ -419,7 +410,7 @@ const sum = (counts: readonly PassCounts[]): PassCounts =>
     all(0),
   )
 
-async function assertEachFiredOnce({ store }: World, plans: number): Promise<void> {
+export async function assertEachFiredOnce({ store }: Pick<World, 'store'>, plans: number): Promise<void> {
   const fired = await allExecutions(store)
   assert.equal(fired.length, plans)
   assert.equal(new Set(fired.map(({ planId }) => planId)).size, plans)

@@ -13,7 +13,6 @@ import { acceptLate } from '../../../src/core/corrections/late-fill.ts'
 import { cancelByHand, type Execution } from '../../../src/core/execution.ts'
 import { btc, CENT, type Usd, usd } from '../../../src/core/money.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS, plus } from '../../../src/core/time.ts'
-import { linkUser, type UserRequest } from '../../../src/core/user.ts'
 import { noteAttempt, register } from '../../../src/core/webhook.ts'
 import { runPass } from '../../../src/engine/pass.ts'
 import type { Store } from '../../../src/store/store.ts'
@@ -29,6 +28,7 @@ import {
   firstTranche,
   keyFor,
   link,
+  linkWith,
   noted,
   plansNamed,
   poll,
@@ -111,11 +111,6 @@ const rounds = Array.from({ length: ROUNDS }, (_, round) => round)
 
 const pair = async (world: World) => ({ here: world.store, there: await world.connect() })
 
-const linkWith = (store: Store, { acme }: World, request: Partial<UserRequest> & { partnerUserId: string }) =>
-  store.changeUser(acme, request.partnerUserId, (seen, now) =>
-    linkUser(seen, { consentAccepted: true, consentVersion: 'v1', consentTimestamp: T0, ...request }, now),
-  )
-
 export const raceContract: Contract = (test) => {
   test('of two who add the same partner one succeeds, and the partner has its two tenants', async (world) => {
     const { here, there } = await pair(world)
@@ -138,15 +133,15 @@ export const raceContract: Contract = (test) => {
     for (const round of rounds) {
       const partnerUserId = `u-${round}`
       await Promise.all([
-        linkWith(here, world, { partnerUserId, email: 'a@example.org' }),
-        linkWith(there, world, { partnerUserId, authProvider: 'passkey', consentVersion: 'v2' }),
+        linkWith(here, world.acme, { partnerUserId, email: 'a@example.org' }),
+        linkWith(there, world.acme, { partnerUserId, authProvider: 'passkey', consentVersion: 'v2' }),
       ])
       const user = await here.findUser(world.acme, partnerUserId)
       assert.deepEqual([user?.email, user?.authProvider], ['a@example.org', 'passkey'])
       assert.deepEqual(user?.consents.map(({ version }) => version).sort(), ['v1', 'v2'])
       await Promise.all([
-        linkWith(here, world, { partnerUserId, email: 'b@example.org' }),
-        linkWith(there, world, { partnerUserId, authProvider: 'google' }),
+        linkWith(here, world.acme, { partnerUserId, email: 'b@example.org' }),
+        linkWith(there, world.acme, { partnerUserId, authProvider: 'google' }),
       ])
       const renewed = await there.findUser(world.acme, partnerUserId)
       assert.deepEqual([renewed?.email, renewed?.authProvider], ['b@example.org', 'google'])

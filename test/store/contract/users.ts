@@ -2,12 +2,15 @@
 
 import assert from 'node:assert/strict'
 import { setImmediate } from 'node:timers/promises'
+import { cancel, isOpen } from '../../../src/core/execution.ts'
 import { usd } from '../../../src/core/money.ts'
 import type { Tenant } from '../../../src/core/partner.ts'
-import { DAY_MS, MINUTE_MS } from '../../../src/core/time.ts'
-import { CONSENTS_SHOWN, linkUser } from '../../../src/core/user.ts'
+import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../../src/core/time.ts'
+import { CONSENTS_SHOWN } from '../../../src/core/user.ts'
+import { unreserved } from '../../../src/core/window.ts'
 import {
   AUDIT,
+  adjustTo,
   allExecutions,
   allPlans,
   audited,
@@ -18,6 +21,7 @@ import {
   filled,
   firstTranche,
   link,
+  linkWith,
   plansNamed,
   poll,
   problem,
@@ -29,14 +33,23 @@ import {
   type World,
 } from '../world.ts'
 
+/** The windows and executions of all plans, and what the current windows may still fire. */
+async function ledgerOf({ store }: World, names: readonly string[]) {
+  const plans = (await Promise.all(names.map((name) => store.findPlans(name)))).flat()
+  const listed = await allExecutions(store)
+  const found = await Promise.all(listed.map(({ executionId }) => store.findExecution(executionId)))
+  return {
+    windows: plans.flatMap(({ windows }) => windows),
+    executions: found.flatMap((one) => one?.execution ?? []),
+    fireable: plans.map(({ schedule }) => schedule?.fireable),
+  }
+}
+
 /** More than any backend should have to stop in one transaction. */
 const MANY = 300
 
 const linkWithEmail = ({ store, acme }: World, partnerUserId: string, email: string) =>
-  store.changeUser(acme, partnerUserId, (seen, now) => {
-    const terms = { consentAccepted: true, consentVersion: 'v1', consentTimestamp: T0 }
-    return linkUser(seen, { partnerUserId, email, authProvider: 'google', ...terms }, now)
-  })
+  linkWith(store, acme, { partnerUserId, email, authProvider: 'google' })
 
 export const userContract: Contract = (test) => {
   test('every consent is kept with its arrival, the same one once', async (world) => {
@@ -46,10 +59,7 @@ export const userContract: Contract = (test) => {
       world.advance(MINUTE_MS)
     }
     // The old version given again is a consent of its own.
-    await store.changeUser(acme, 'u1', (seen, now) => {
-      const anew = { consentAccepted: true, consentVersion: 'v1', consentTimestamp: now }
-      return linkUser(seen, { partnerUserId: 'u1', ...anew }, now)
-    })
+    await linkWith(store, acme, { partnerUserId: 'u1', consentTimestamp: world.now() })
     const found = await store.findUser(acme, 'u1')
     assert.deepEqual(
       found?.consents.map(({ version, timestamp, receivedAt }) => [version, timestamp, receivedAt - T0]),
@@ -102,6 +112,38 @@ export const userContract: Contract = (test) => {
     assert.deepEqual([plansPaused, executionsCancelled], [0, 1])
     world.advance(DAY_MS)
     assert.deepEqual(await poll(store, acme), [])
+  })
+
+  test('a disable is the cancelling of each open execution as core does it, in whatever window, beside whatever excess', async (world) => {
+    const { store, acme } = world
+    const names = plansNamed(4)
+    await enrolAll(store, acme, names)
+    for (let slot = 0; slot < 9; slot++) {
+      await tick(world, '60000')
+      for (const { executionId, amount, partnerPlanId, trancheIndex } of await poll(store, acme)) {
+        const kind = names.indexOf(partnerPlanId) + trancheIndex
+        // One of three stays open, whenever it is delivered again.
+        if (kind % 3 === 0) continue
+        await report(store, acme, executionId, filled(amount))
+        await adjustTo(world, executionId, ['4.01', '11.01', '15.01', '45.01'][kind % 4] ?? '')
+      }
+      world.advance(8 * HOUR_MS)
+    }
+    const before = await ledgerOf(world, names)
+    const windows = new Map(before.windows.map((one) => [one.windowId, one]))
+    const mixed = before.windows.filter(({ excess, reserved }) => excess > 0n && reserved > 0n)
+    assert.deepEqual(new Set(mixed.map(({ closed }) => closed === null)), new Set([true, false]))
+    const executions = before.executions.map((one) => {
+      const window = windows.get(one.windowId)
+      if (!window || !isOpen(one)) return one
+      const ended = cancel(one, window, world.now())
+      windows.set(one.windowId, ended.window)
+      return ended.execution
+    })
+    await setUser(store, acme, 'u1', 'disabled')
+    const current = [...windows.values()].filter(({ closed }) => closed === null)
+    const wanted = { windows: [...windows.values()], executions, fireable: current.map(unreserved) }
+    assert.deepEqual(await ledgerOf(world, names), wanted)
   })
 
   test('nothing fires for a disabled user, nor for one linked again until its plan is sent', async (world) => {
