@@ -195,11 +195,11 @@ test('users = trades = summary for every month of a simulated year', async (t) =
   for (const month of MONTHS) {
     const reports = new Map<string, Row[]>()
     for (const env of ['live', 'test']) {
-      const proof = JSON.parse(await office.read(`--json billing reconcile --month ${month} --env ${env}`))
+      const proof = await office.json(`--json billing reconcile --month ${month} --env ${env}`)
       assert.deepEqual([proof.ok, proof.final, proof.tenants, proof.findings], [true, true, 2, []])
       for (const report of REPORTS) {
         const argv = `billing export --month ${month} --env ${env} --report ${report} --format json`
-        reports.set(`${env} ${report}`, JSON.parse(await office.read(argv)))
+        reports.set(`${env} ${report}`, await office.json(argv))
       }
     }
     for (const [env, slug] of ['live', 'test'].flatMap((env) =>
@@ -257,10 +257,8 @@ const TAMPERED: [what: string, sql: string, kinds: string[]][] = [
 
 test('reconcile exits 3 and names the row, whatever was changed in it', async (t) => {
   const office = await openYear(t, 120)
-  const trades = JSON.parse(
-    await office.read(
-      'billing export --month 2026-06 --report trades --format json --partner acme --env live',
-    ),
+  const trades = await office.json(
+    'billing export --month 2026-06 --report trades --format json --partner acme --env live',
   )
   const victim = trades.find((trade: Record<string, string>) => trade.status === 'filled')
   const id: string = victim.execution_id

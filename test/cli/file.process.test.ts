@@ -252,24 +252,3 @@ if (canBeOthers()) {
     }
   })
 }
-
-test('a name that ends with white space is refused by every command, and nothing is made of it', async (t) => {
-  const cwd = temporaryFolder(t)
-  for (const db of ['t.db\r', ' t.db', ':memory:'])
-    for (const words of [
-      ['partner', 'create', 'acme', '--name', 'Acme'],
-      ['serve', '--port', '0'],
-      ['check'],
-    ]) {
-      const { code, out } = await finish(t, ['--db', db, ...words], { cwd })
-      assert.deepEqual([code, out], [2, ''], `${JSON.stringify(db)} ${words.join(' ')}`)
-    }
-  assert.equal((await finish(t, ['--db', 't.db', 'partner', 'create', 'a1', '--name', 'A'], { cwd })).code, 0)
-  const before = readdirSync(cwd).sort()
-  for (const words of [
-    ['backup', 'copy.db\r'],
-    ['restore', 't.db '],
-  ])
-    assert.equal((await finish(t, ['--db', 't.db', ...words], { cwd })).code, 2, words.join(' '))
-  assert.deepEqual(readdirSync(cwd).sort(), before)
-})

@@ -13,6 +13,7 @@ import { damageAt } from '../store/damage.ts'
 import { makeAuthority, makeCertificate } from '../support/certificate.ts'
 import { temporaryFolder } from '../support/database.ts'
 import { CACHE, finish, PROGRAM, WITH_OPS } from '../support/process.ts'
+import { callAt } from '../support/service.ts'
 import { hasTool } from '../support/tools.ts'
 import { startReceiver } from '../webhook/stage.ts'
 import {
@@ -54,25 +55,19 @@ async function keyOf(shop: Shop, ...argv: string[]): Promise<string> {
   return (await shop.run(0, 'key', 'create', 'acme', '--env', 'live', ...argv)).out.trim()
 }
 
-const call = (url: string, key: string, path: string, body?: object): Promise<Response> =>
-  fetch(`${url}/partner/v1/${path}`, {
-    headers: { authorization: `Bearer ${key}`, connection: 'close' },
-    ...(body && { method: 'POST', body: JSON.stringify(body) }),
-  })
+const call = (url: string, key: string, path: string, body?: object) =>
+  callAt({ url, key }, body ? 'POST' : 'GET', path, body)
 
 /** A partner that fetches and fills all due instructions. */
 async function fillAll(shop: Shop, shiftMs: number, key: string): Promise<void> {
   const served = await shop.serve(shiftMs)
-  const due = (await (await call(served.url, key, 'executions/due')).json()) as {
-    execution_id: string
-    amount_usd: string
-  }[]
+  const { body: due } = await call(served.url, key, 'executions/due')
   for (const { execution_id: id, amount_usd } of due) {
     const btc_amount = (Number(amount_usd) / 64_000).toFixed(8)
     const bought = { usd_amount: amount_usd, btc_amount, execution_price: '64000.00' }
     const order = { partner_order_id: id, status: 'filled', ...bought }
     const answer = await call(served.url, key, `executions/${id}/confirm`, order)
-    assert.equal(answer.status, 200, await answer.text())
+    assert.equal(answer.status, 200, JSON.stringify(answer.body))
   }
   served.child.kill('SIGTERM')
   await served.ended
@@ -176,7 +171,7 @@ const CAUSES: Record<string, Cause> = {
     const key = await keyOf(shop)
     await shop.run(0, ...PRICE)
     const served = await shop.serve(0)
-    const due = (await (await call(served.url, key, 'executions/due')).json()) as { execution_id: string }[]
+    const { body: due } = await call(served.url, key, 'executions/due')
     for (const { execution_id: id } of due)
       await call(served.url, key, `executions/${id}/confirm`, { partner_order_id: id, status: 'failed' })
     served.child.kill('SIGTERM')
