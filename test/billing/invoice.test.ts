@@ -176,45 +176,29 @@ test('a month below zero is charged nothing, and says that nothing is carried ov
   assert.equal(total_fee_usd, '0.00')
 })
 
+const ofAcme = (acme: unknown) => ({ ...SETTINGS, partners: { acme } })
+const ofIssuer = (more: object) => ({ ...SETTINGS, issuer: { ...PARTY, ...more } })
 const WRONG: [settings: unknown, complaint: RegExp][] = [
   ['{"issuer": ', /is not JSON: /],
   ['[]', / must be an object\.$/],
   [{ partners: {} }, /: issuer is missing\.$/],
   [{ issuer: PARTY }, /: partners is missing\.$/],
-  [{ ...SETTINGS, issuer: { ...PARTY, page: 'A5' } }, /issuer\.page must be A4 or Letter\.$/],
+  [ofIssuer({ page: 'A5' }), /issuer\.page must be A4 or Letter\.$/],
   [{ ...SETTINGS, tax: 1 }, /has unknown settings: tax\.$/],
   [{ ...SETTINGS, partners: {} }, /partners\.acme has no entry for 2026-10\.$/],
-  [{ ...SETTINGS, partners: { acme: { ...PARTY, name: '' } } }, /partners\.acme\.name must not be empty/],
-  [{ ...SETTINGS, partners: { acme: { name: 'A' } } }, /partners\.acme\.address is missing\.$/],
-  [{ ...SETTINGS, partners: { acme: { ...PARTY, address: 'x' } } }, /partners\.acme\.address must be a list/],
-  [
-    { ...SETTINGS, partners: { acme: { ...PARTY, address: ['a', 5] } } },
-    /partners\.acme\.address\[1\] must be text/,
-  ],
-  [{ ...SETTINGS, partners: { acme: { ...PARTY, name: 'a\nb' } } }, /partners\.acme\.name must be one line/],
-  [
-    { ...SETTINGS, partners: { acme: { ...PARTY, from: '2026-13' } } },
-    /partners\.acme\.from must be a month/,
-  ],
-  [{ ...SETTINGS, partners: { acme: { ...PARTY, from: '2026-11' } } }, /acme has no entry for 2026-10\.$/],
-  [
-    { ...SETTINGS, partners: { acme: [PARTY, { ...PARTY, from: '2027-01', vat: 1 }] } },
-    /partners\.acme\[1\] has .*: vat\.$/,
-  ],
-  [
-    { ...SETTINGS, partners: { acme: [PARTY, PARTY] } },
-    /partners\.acme has two entries that begin in the same/,
-  ],
-  [{ ...SETTINGS, partners: { acme: [] } }, /partners\.acme must not be empty/],
+  [ofAcme({ ...PARTY, name: '' }), /partners\.acme\.name must not be empty/],
+  [ofAcme({ name: 'A' }), /partners\.acme\.address is missing\.$/],
+  [ofAcme({ ...PARTY, address: 'x' }), /partners\.acme\.address must be a list/],
+  [ofAcme({ ...PARTY, address: ['a', 5] }), /partners\.acme\.address\[1\] must be text/],
+  [ofAcme({ ...PARTY, name: 'a\nb' }), /partners\.acme\.name must be one line/],
+  [ofAcme({ ...PARTY, from: '2026-13' }), /partners\.acme\.from must be a month/],
+  [ofAcme({ ...PARTY, from: '2026-11' }), /acme has no entry for 2026-10\.$/],
+  [ofAcme([PARTY, { ...PARTY, from: '2027-01', vat: 1 }]), /partners\.acme\[1\] has .*: vat\.$/],
+  [ofAcme([PARTY, PARTY]), /partners\.acme has two entries that begin in the same/],
+  [ofAcme([]), /partners\.acme must not be empty/],
   [{ ...SETTINGS, partners: { 'Acme Ltd': PARTY } }, /partners\.Acme Ltd is not the slug of a partner/],
-  [
-    { ...SETTINGS, issuer: { ...PARTY, notes: ['x'.repeat(201)] } },
-    /issuer\.notes\[0\] must be at most 200 char/,
-  ],
-  [
-    { ...SETTINGS, issuer: { ...PARTY, notes: Array(21).fill('x') } },
-    /issuer\.notes must be at most 20 lines/,
-  ],
+  [ofIssuer({ notes: ['x'.repeat(201)] }), /issuer\.notes\[0\] must be at most 200 char/],
+  [ofIssuer({ notes: Array(21).fill('x') }), /issuer\.notes must be at most 20 lines/],
 ]
 
 test('a fault of the settings is an error that names the file and the field, and there is no invoice', async (t) => {
@@ -378,14 +362,8 @@ test('every amount of money has two decimals, and the sums add up', async (t) =>
 test('the arithmetic of the fee has more decimals only where two would give another fee', async (t) => {
   const arithmetic = async (...fills: string[]) => {
     const service = await startService(t, { environment: 'live' })
-    const sent = [
-      ...(
-        await sendFirst(
-          service,
-          fills.map((_, i) => `p${i}`),
-        )
-      ).values(),
-    ]
+    const plans = fills.map((_, i) => `p${i}`)
+    const sent = [...(await sendFirst(service, plans)).values()]
     for (const [i, usd] of fills.entries())
       await succeed(service, 'POST', confirmPath(sent[i] ?? ''), order(`o${i}`, usd, '0.0002'))
     service.setClock(utc(2026, 1, 2))

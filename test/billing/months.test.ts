@@ -454,21 +454,18 @@ test('the partners report adds the months of each partner up, exactly', async (t
         sum((month) => cents(month[name] ?? '')),
         name,
       )
+    const [trades, active] = [row.trade_count, row.active_user_months ?? -1].map(BigInt)
     assert.equal(
-      BigInt(row.trade_count),
+      trades,
       sum((month) => BigInt(month.trade_count)),
     )
     assert.equal(
-      BigInt(row.active_user_months ?? -1),
+      active,
       sum((month) => BigInt(month.active_users)),
     )
-    const parts = ['volume_fee_usd', 'user_fee_usd', 'up_to_minimum_usd'].map((name) =>
-      cents(row[name] ?? ''),
-    )
-    assert.equal(
-      cents(row.total_fee_usd ?? ''),
-      parts.reduce((a, b) => a + b),
-    )
+    const parts = ['volume_fee_usd', 'user_fee_usd', 'up_to_minimum_usd']
+    const added = parts.reduce((total, name) => total + cents(row[name] ?? ''), 0n)
+    assert.equal(cents(row.total_fee_usd ?? ''), added)
   }
   const closed = await office.read('billing export --from 2026-03 --to 2026-06 --report partners --totals')
   assert.match(closed, /^bolt,live,2026-03,2026-06,USD,true,true,3,3,/m)

@@ -268,12 +268,6 @@ function damagePage(shell: Shell, name: string, damage: (page: Buffer) => void):
 
 const DAY = 86_400_000
 
-function change(shell: Shell, sql: string): void {
-  const db = new SQLite(shell.file)
-  db.exec(sql)
-  db.close()
-}
-
 test('a key that ends within 14 days, until its partner has gone over to another', async (t) => {
   const { shell } = await withPartner(t)
   const make = async (days: string) => {
@@ -317,13 +311,13 @@ test('a key that ends within 14 days, until its partner has gone over to another
 
 test('a webhook that fails, and one that is paused for it, with the reason', async (t) => {
   const { shell } = await withPartner(t)
-  change(shell, FAILING_WEBHOOK)
+  tamper(shell, FAILING_WEBHOOK)
   const mend = 'tranche webhook test acme --env live'
-  change(shell, 'update webhooks set consecutive_failures = 4')
+  tamper(shell, 'update webhooks set consecutive_failures = 4')
   assert.deepEqual(await warningsOf(shell), [])
-  change(shell, 'update webhooks set consecutive_failures = 5')
+  tamper(shell, 'update webhooks set consecutive_failures = 5')
   assert.deepEqual(await onlyWarning(shell), ['webhook_failing', 'acme live', mend])
-  change(shell, "update webhooks set consecutive_failures = 10, status = 'paused'")
+  tamper(shell, "update webhooks set consecutive_failures = 10, status = 'paused'")
   assert.deepEqual(await onlyWarning(shell), ['webhook_failing', 'acme live', mend])
   const said = (await warningsOf(shell))[0]?.message ?? ''
   assert.match(said, /^paused after 10 failures in a row \(the last: HTTP 500\)/)
@@ -430,7 +424,7 @@ test('odd fills of a test environment are said where somebody looks for them, an
 test('a database with faults and warnings reports both, faults first', async (t) => {
   const { shell } = await withPlan(t)
   shell.advance(DAY / 2)
-  change(shell, 'update windows set reserved = 0')
+  tamper(shell, 'update windows set reserved = 0')
   const { findings } = JSON.parse((await shell.tranche(['check', '--json'])).out) as { findings: Finding[] }
   const kinds = ['window_reserved', 'schedule', 'ticks_stopped', 'partner_silent', 'executions_stuck']
   assert.deepEqual(

@@ -1,5 +1,5 @@
-// Every route over real HTTP, and every refusal that the description has an example of. The harness validates each answer
-// against its schema.
+// Every route over real HTTP, and every refusal that the description has an example of. The harness validates each
+// answer against its schema.
 
 import assert from 'node:assert/strict'
 import { after, suite, test } from 'node:test'

@@ -94,17 +94,7 @@ function makeCluster(): string {
   const folder = mkdtempSync(join(shortFolder(), 'tpg-'))
   process.once('exit', () => rmSync(folder, { recursive: true, force: true }))
   const data = join(folder, 'data')
-  const settings = [
-    '--no-sync',
-    '--data-checksums',
-    '-A',
-    'trust',
-    '--locale=C',
-    '-E',
-    'UTF8',
-    '-U',
-    'tranche',
-  ]
+  const settings = '--no-sync --data-checksums -A trust --locale=C -E UTF8 -U tranche'.split(' ')
   execFileSync(serverProgram('initdb'), ['-D', data, ...settings], { ...ownerOf(folder), stdio: 'pipe' })
   return data
 }
