@@ -40,7 +40,7 @@ test('every unit of the jobs is there, and each timer has its service', () => {
     assert.ok(services.includes(timer.replace('.timer', '.service')), timer)
 })
 
-test('all services run as one user on one folder and database, closed in to the same degree', () => {
+test('all services are one user on one folder and database, closed in to the same degree', () => {
   const walls = (name: string): string[] =>
     settings(name).filter((line) =>
       /^(NoNew|Protect|Private|Restrict|Lock|Limit|Capability|System|UMask)/.test(line),

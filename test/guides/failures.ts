@@ -21,7 +21,6 @@ export type Failure = { what: string; code: string; alert: string; command: stri
 
 export const FAILURES: Failure[] = [
   ['no tick runs', 'ticks_stopped', 'TranchePage', 'tranche tick'],
-  ['the feed is dead', 'feed_down', 'TrancheTicket', 'tranche price fetch'],
   ['a partner is silent', 'partner_silent', 'TranchePage', 'tranche key list SLUG'],
   [
     'instructions wait',
@@ -29,24 +28,12 @@ export const FAILURES: Failure[] = [
     'TrancheTicket',
     'tranche docs levers#an-instruction-nobody-confirms',
   ],
-  [
-    'a partner fails its orders',
-    'partner_failing',
-    'TranchePage',
-    'tranche execution list --partner SLUG --env live --status failed',
-  ],
   ['the disk is nearly full', 'disk_low', 'TranchePage', 'df -h FOLDER'],
-  ['a webhook fails', 'webhook_failing', 'TrancheTicket', 'tranche webhook test SLUG --env live'],
-  ['a key ends soon', 'key_ends', 'TrancheTicket', 'tranche key rotate KEY'],
   ['the file is renamed', 'database_not_found', 'TrancheDatabaseUnreadable', 'mv RENAMED FILE'],
   ['the file is damaged', 'check_found', 'TranchePage', 'tranche check'],
-  ['others can read the file', 'file_open', 'TrancheTicket', 'chmod 600 FILE'],
-  ['others can write into its folder', 'file_open', 'TrancheTicket', 'chmod go-w FOLDER'],
   ['the file belongs to another user', 'storage_failed', 'TranchePage', 'chown USER FILE'],
   ['the clock is a day ahead', 'clock_disputed', 'TranchePage', 'timedatectl status'],
   ['the clock is a day behind', 'clock_back', 'TranchePage', 'timedatectl status'],
-  ['a certificate ends', 'certificate_ends', 'TranchePage', 'tranche docs operations#tls'],
-  ['the backup fails', 'backup_missing', 'TrancheTicket', 'tranche backup FOLDER'],
   ['no check is made', 'check_old', 'TrancheTicket', 'tranche check'],
   ['the standby is away', 'standby_away', 'TranchePage', 'tranche docs postgres#when-the-standby-is-away'],
   ['`serve` has stopped', 'serve_stopped', 'TrancheDown', 'systemctl restart tranche.service'],
