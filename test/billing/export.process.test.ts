@@ -5,7 +5,7 @@ import { execFile, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { test } from 'node:test'
+import { type TestContext, test } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
 import { openFile } from '../../src/store/sqlite/file/connection.ts'
 import { CACHE, finish, PROGRAM, PYTHON, SOURCE, start } from '../support/process.ts'
@@ -227,28 +227,37 @@ commodity 1000.00 USD
     revenues:saving plans    -0.40 USD  ; User fee
 `
 
+/** A journal whose amounts are not aligned. */
+const unaligned = (journal: string) => journal.replaceAll(/ +(?=-?[\d.]+ USD)/g, '  ')
+
+/** Has hledger check a journal, in a file whose name is answered; null where it is not installed. */
+function checked(t: TestContext, office: Office, journal: string): string | null {
+  if (!hasTool(t, 'hledger')) return null
+  const file = join(office.folder, 'checked.journal')
+  writeFileSync(file, journal)
+  execFileSync('hledger', ['-f', file, 'check', 'ordereddates'])
+  return file
+}
+
 test('a journal has each month of each partner that owes something, balanced, to the accounts of the settings', async (t) => {
   const office = await autumn(t)
   const range = `--from 2026-09 --to 2026-10 --settings ${office.settings(SETTINGS)}`
   const journal = await office.read(`${EXPORT} ${range}`)
-  assert.equal(
-    journal.replaceAll(/ +(?=-?[\d.]+ USD)/g, '  '),
-    JOURNAL.replaceAll(/ +(?=-?[\d.]+ USD)/g, '  '),
-  )
+  assert.equal(unaligned(journal), unaligned(JOURNAL))
   const file = join(office.folder, 'autumn.journal')
   const written = await office.json(`--json ${EXPORT} ${range} --output ${file}`)
   assert.deepEqual(written, { file, rows: 3 })
-  if (!hasTool(t, 'hledger')) return
-  const hledger = (...argv: string[]) => execFileSync('hledger', ['-f', file, ...argv], { encoding: 'utf8' })
-  hledger('check', 'ordereddates')
-  const balances = hledger('balance', '--flat', '--no-total', '--layout', 'bare', '-O', 'csv')
+  const checkedFile = checked(t, office, readFileSync(file, 'utf8'))
+  if (checkedFile === null) return
+  const balance = '--flat --no-total --layout bare -O csv'.split(' ')
+  const balances = execFileSync('hledger', ['-f', checkedFile, 'balance', ...balance], { encoding: 'utf8' })
   const rows = await office.read('--json billing show --from 2026-09 --to 2026-10')
   const owed = JSON.parse(rows).reduce(
     (sum: number, { total_fee_usd }: { total_fee_usd: string }) =>
       sum + Math.round(Number(total_fee_usd) * 100),
     0,
   )
-  const balance = Object.fromEntries(
+  const balanced = Object.fromEntries(
     balances
       .trim()
       .split('\n')
@@ -258,7 +267,7 @@ test('a journal has each month of each partner that owes something, balanced, to
         return [account, amount]
       }),
   )
-  assert.deepEqual(balance, {
+  assert.deepEqual(balanced, {
     'assets:receivable:acme': '5168.92',
     'assets:receivable:bolt': '50.40',
     'liabilities:vat': '-822.93',
@@ -276,10 +285,9 @@ test('what was issued is booked with its number and the tax of then, and a credi
   office.setClock(utc(2026, 11, 2))
   office.settings({ ...SETTINGS, issuer, partners: { ...SETTINGS.partners, acme: PARTY } })
   const journal = await office.read(`${EXPORT} --from 2026-10 --to 2026-11${settings} --partner acme`)
-  const amounts = (text: string) => text.replaceAll(/ +(?=-?[\d.]+ USD)/g, '  ')
   assert.equal(
-    amounts(journal.split('\n\n').slice(1, 3).join('\n\n')),
-    amounts(`2026-10-31 * (R-0001) acme | fees of 2026-10
+    unaligned(journal.split('\n\n').slice(1, 3).join('\n\n')),
+    unaligned(`2026-10-31 * (R-0001) acme | fees of 2026-10
     assets:receivable:acme   26.94 USD
     revenues:saving plans    -0.50 USD  ; Volume fee
     revenues:saving plans    -0.40 USD  ; User fee
@@ -291,10 +299,7 @@ test('what was issued is booked with its number and the tax of then, and a credi
     revenues:saving plans    10.00 USD
     liabilities:vat           0.78 USD`),
   )
-  if (!hasTool(t, 'hledger')) return
-  const file = join(office.folder, 'issued.journal')
-  writeFileSync(file, journal)
-  execFileSync('hledger', ['-f', file, 'check', 'ordereddates'])
+  checked(t, office, journal)
 })
 
 test('a journal needs no settings, and takes the usual account where they name none', async (t) => {
@@ -309,12 +314,7 @@ test('a journal needs no settings, and takes the usual account where they name n
   const told = await office.read(`${month} --settings ${office.settings({ ...SETTINGS, accounts: spaced })}`)
   assert.match(told, /^ {4}revenues:saving plans of all our partners +-0\.50 USD/m)
   assert.match(told, /^ {4}liabilities:tax +-1\.94 USD$/m)
-  if (!hasTool(t, 'hledger')) return
-  for (const journal of [bare, told]) {
-    const file = join(office.folder, 'usual.journal')
-    writeFileSync(file, journal)
-    execFileSync('hledger', ['-f', file, 'check', 'ordereddates'])
-  }
+  for (const journal of [bare, told]) checked(t, office, journal)
 })
 
 test('a journal is of months that are final, of live business, with sound accounts', async (t) => {
