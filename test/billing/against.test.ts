@@ -8,7 +8,7 @@ import { UNKNOWN_MAX } from '../../src/billing/against.ts'
 import { machineAt } from '../../src/machine.ts'
 import { confirmPath, sendFirst, succeed } from '../http/steps.ts'
 import { command, shell } from '../levers/steps.ts'
-import { fill, runHere, startService } from '../support/service.ts'
+import { fill, runHere, type Service, startService } from '../support/service.ts'
 import { type Office, openNasty, openOffice, utc } from './books.ts'
 
 const MINE = 'billing reconcile --partner acme --month 2026-10'
@@ -88,8 +88,8 @@ test('an export of ours agrees with the ledger, whatever the names in it', async
   for (const form of ['', ' --bom', ' --totals']) {
     const file = join(office.folder, `own${form.trim()}.csv`)
     await office.read(`billing export --month 2026-01 --partner acme --report trades --output ${file}${form}`)
-    const told = JSON.parse(
-      await office.read(`--json billing reconcile --partner acme --month 2026-01 --against ${file}`),
+    const told = await office.json(
+      `--json billing reconcile --partner acme --month 2026-01 --against ${file}`,
     )
     assert.deepEqual([told.ok, told.ours.orders, told.theirs.orders], [true, 14, 14], form)
   }
@@ -165,15 +165,11 @@ X-1,1.50,0.00005000,,
 
 test('an order is compared with its corrections, whenever they were made', async (t) => {
   const office = await october(t)
-  const trades = await office.read(`--json billing export --month 2026-10 --partner acme --report trades`)
+  const trades = await office.json(`--json billing export --month 2026-10 --partner acme --report trades`)
   const idOf = (order: string) =>
-    JSON.parse(trades).find((one: { partner_order_id: string }) => one.partner_order_id === order)
-      .execution_id
-  const { machine } = machineAt(office.clock())
-  const adjust = async (order: string, usd: string, btc: string) => {
-    const argv = ['trade', 'adjust', idOf(order), '--usd', usd, '--btc', btc, '--reason', 'the venue says so']
-    assert.equal((await runHere(['--db', office.file, ...argv], { machine })).code, 0)
-  }
+    trades.find((one: { partner_order_id: string }) => one.partner_order_id === order).execution_id
+  const adjust = (order: string, usd: string, btc: string) =>
+    office.read(`trade adjust ${idOf(order)} --usd ${usd} --btc ${btc} --reason wrong`)
   await adjust('A-2', '240.00', '0.00384000')
   await adjust('B-1', '0', '0')
   await adjust('C-1', '30.00', '0.00050000')
@@ -198,19 +194,22 @@ test('an order is compared with its corrections, whenever they were made', async
   )
 })
 
+/** Compares January of a service with a list from a pipe. */
+async function compareWith(service: Service, input: string, ...more: string[]) {
+  const words = '--json billing reconcile --partner acme --month 2026-01 --against -'.split(' ')
+  const { machine } = machineAt(service.now())
+  const { out } = await runHere(['--db', service.file, ...words, ...more], { machine, input })
+  return JSON.parse(out)
+}
+
 test('a kept report is named with the command that accepts it, and a further purchase is an order', async (t) => {
   const service = await startService(t, { environment: 'live' })
   const [one = '', two = ''] = (await sendFirst(service, ['p', 'q'])).values()
   await succeed(service, 'POST', confirmPath(one), fill('first', '10.00'))
   await service.call('POST', confirmPath(one), fill('more', '5.00'))
   await service.call('POST', confirmPath(two), fill('over', '12.00'))
-  const input = `${HEAD}first,10,0.001\nmore,5,0.001\nover,12,0.001\n`
-  const { machine } = machineAt(service.now())
-  const compare = async (...more: string[]) => {
-    const words = '--json billing reconcile --partner acme --month 2026-01 --against -'.split(' ')
-    const { out } = await runHere(['--db', service.file, ...words, ...more], { machine, input })
-    return JSON.parse(out)
-  }
+  const compare = (...more: string[]) =>
+    compareWith(service, `${HEAD}first,10,0.001\nmore,5,0.001\nover,12,0.001\n`, ...more)
   const told = await compare()
   assert.deepEqual(
     told.findings.map(({ partner_order_id, mend }: { partner_order_id: string; mend: string }) => [
@@ -243,12 +242,9 @@ test('an order that was adjusted together with others says so, because its share
   await succeed(service, 'POST', confirmPath(one), fill('first', '10.00'))
   await service.call('POST', confirmPath(one), fill('more', '5.00'))
   await shell(service, ['execution', 'accept-late', one])
-  const { machine } = machineAt(service.now())
   const remarks = async () => {
-    const words = '--json billing reconcile --partner acme --month 2026-01 --against -'.split(' ')
-    const input = `${HEAD}first,9,0.001\nmore,4,0.001\n`
-    const { out } = await runHere(['--db', service.file, ...words], { machine, input })
-    return JSON.parse(out).findings.map(({ remark }: Finding) => /adjusted.*/.exec(remark ?? '')?.[0] ?? null)
+    const { findings } = await compareWith(service, `${HEAD}first,9,0.001\nmore,4,0.001\n`)
+    return findings.map(({ remark }: Finding) => /adjusted.*/.exec(remark ?? '')?.[0] ?? null)
   }
   assert.deepEqual(await remarks(), [null, null])
   await shell(service, ['trade', 'adjust', one, '--usd', '13', '--btc', '0.0002', '--reason', 'x'])

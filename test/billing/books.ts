@@ -2,6 +2,7 @@
 // and the command line run in this process with a clock that the test sets.
 
 import assert from 'node:assert/strict'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { TestContext } from 'node:test'
 import { type Report, spentBy } from '../../src/core/confirmation.ts'
@@ -18,15 +19,23 @@ import { type Outcome, runHere, type Surroundings } from '../support/service.ts'
 
 export const utc = (...parts: Parameters<typeof Date.UTC>): Instant => Date.UTC(...parts) as Instant
 
+/** A command line as one text, or as words where one of them has a blank. */
+type Words = string | readonly string[]
+
 export type Office = {
   folder: string
   file: string
   clock: () => Instant
   setClock: (now: Instant) => void
   /** Runs one command to its end. */
-  tranche: (argv: string, terminals?: Surroundings['terminals']) => Promise<Outcome>
+  tranche: (argv: Words, terminals?: Surroundings['terminals']) => Promise<Outcome>
   /** Runs one command that must succeed, and answers its stdout. */
-  read: (argv: string) => Promise<string>
+  read: (argv: Words) => Promise<string>
+  /** As read, parsed as JSON. */
+  // biome-ignore lint/suspicious/noExplicitAny: an answer's JSON is what the test is about to check
+  json: (argv: Words) => Promise<any>
+  /** Writes the settings of invoices, and answers their file. */
+  settings: (settings: unknown) => string
   enter: (slug: string, environment: Environment, entries: Iterable<Entry>) => void
   /** Runs SQL, as somebody with a shell would. */
   sql: (text: string) => void
@@ -49,7 +58,13 @@ export async function openOffice(
   const tranche: Office['tranche'] = async (argv, terminals = []) => {
     if (passedAt !== null && passedAt !== machine.clock()) await runHere(['--db', file, 'tick'], { machine })
     passedAt &&= machine.clock()
-    return runHere(['--db', file, ...argv.split(' ')], { machine, terminals })
+    const words = typeof argv === 'string' ? argv.split(' ') : argv
+    return runHere(['--db', file, ...words], { machine, terminals })
+  }
+  const read: Office['read'] = async (argv) => {
+    const { code, out, err } = await tranche(argv)
+    assert.equal(code, 0, `${argv}: ${err}`)
+    return out
   }
   const office: Office = {
     folder,
@@ -57,10 +72,12 @@ export async function openOffice(
     clock: machine.clock,
     setClock,
     tranche,
-    async read(argv) {
-      const { code, out, err } = await tranche(argv)
-      assert.equal(code, 0, `${argv}: ${err}`)
-      return out
+    read,
+    json: async (argv) => JSON.parse(await read(argv)),
+    settings(settings) {
+      const place = join(folder, 'billing.json')
+      writeFileSync(place, typeof settings === 'string' ? settings : JSON.stringify(settings))
+      return place
     },
     enter: (slug, environment, entries) => enterInto(file, { slug, environment }, entries),
     sql: (text) => open(file, (db) => db.exec(text)),

@@ -5,7 +5,7 @@ import { execFile, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { test } from 'node:test'
+import { type TestContext, test } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
 import { openFile } from '../../src/store/sqlite/file/connection.ts'
 import { CACHE, finish, PROGRAM, PYTHON, SOURCE, start } from '../support/process.ts'
@@ -120,15 +120,13 @@ async function emptied(writer: ReturnType<typeof openFile>): Promise<void> {
 
 // The memory of an export does not grow with its rows.
 
-const TRADES_OF_MARCH = ['billing', 'export', '--month', '2025-03', '--report', 'trades']
-
 test('twenty times the trades take no more memory', async (t) => {
   const peak = async (office: Office): Promise<number> => {
     // Not from getrusage: that counts the parent's memory from before exec as the child's.
     const tell = `import { readFileSync } from 'node:fs'
       process.on('exit', () => process.stderr.write(readFileSync('/proc/self/status')))`
     const env = { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(tell)}` }
-    const argv = ['--db', office.file, ...TRADES_OF_MARCH, '--output', join(office.folder, 'march.csv')]
+    const argv = ['--db', office.file, ...TRADES, '--output', join(office.folder, 'march.csv')]
     const { code, err } = await finish(t, argv, { cwd: office.folder, env, program: SOURCE })
     assert.equal(code, 0, err)
     return Number(/VmHWM:\s+(\d+) kB/.exec(err)?.[1])
@@ -140,10 +138,9 @@ test('twenty times the trades take no more memory', async (t) => {
 
 // Exports as Python's csv module reads them, in strict mode: an independent reader.
 
-/** Reads CSV with Python's csv module, in strict mode: an independent reader. */
-function readWithPython(text: string, encoding = 'utf-8'): Record<string, string>[] {
+function readWithPython(text: string): Record<string, string>[] {
   const script = `import csv, io, json, sys
-text = sys.stdin.buffer.read().decode('${encoding}')
+text = sys.stdin.buffer.read().decode('utf-8')
 print(json.dumps(list(csv.DictReader(io.StringIO(text, newline=''), strict=True))))`
   return JSON.parse(execFileSync(PYTHON, ['-c', script], { input: text, encoding: 'utf8' }))
 }
@@ -151,7 +148,9 @@ print(json.dumps(list(csv.DictReader(io.StringIO(text, newline=''), strict=True)
 test("Python's csv reads back every cell, formulas defused", async (t) => {
   const office = await openNasty(t)
   const csv = await office.read('billing export --month 2026-01 --report trades')
-  const json = JSON.parse(await office.read('billing export --month 2026-01 --report trades --format json'))
+  const marked = await office.read('billing export --month 2026-01 --report trades --bom')
+  assert.equal(marked, `\uFEFF${csv}`)
+  const json = await office.json('billing export --month 2026-01 --report trades --format json')
   const rows = readWithPython(csv)
   assert.equal(rows.length, NASTY.length + REASONS.length)
   for (const [i, row] of rows.entries()) {
@@ -168,17 +167,6 @@ test("Python's csv reads back every cell, formulas defused", async (t) => {
   )
   const users = readWithPython(await office.read('billing export --month 2026-01 --report users'))
   assert.deepEqual(users.map((row) => row.partner_user_id).sort(), NASTY.map(defused).sort())
-})
-
-test('--bom begins with one byte order mark and changes nothing else', async (t) => {
-  const office = await openNasty(t)
-  const argv = 'billing export --month 2026-01 --report trades'
-  const [plain, marked] = [await office.read(argv), await office.read(`${argv} --bom`)]
-  assert.equal(marked, `\uFEFF${plain}`)
-  assert.deepEqual(readWithPython(marked, 'utf-8-sig'), readWithPython(plain))
-  const { code, err } = await office.tranche(`${argv} --bom --format json`)
-  assert.equal(code, 2)
-  assert.match(err, /--bom goes with --format csv/)
 })
 
 // A month as a journal: hledger accepts it, balanced, and its accounts agree with the statements.
@@ -216,11 +204,6 @@ async function autumn(t: Parameters<typeof openOffice>[0]): Promise<Office> {
   return office
 }
 
-const fileOf = (office: Office, settings: unknown): string => {
-  const file = join(office.folder, 'billing.json')
-  writeFileSync(file, JSON.stringify(settings))
-  return file
-}
 const EXPORT = 'billing export --format hledger'
 
 const JOURNAL = `decimal-mark .
@@ -244,28 +227,37 @@ commodity 1000.00 USD
     revenues:saving plans    -0.40 USD  ; User fee
 `
 
+/** A journal whose amounts are not aligned. */
+const unaligned = (journal: string) => journal.replaceAll(/ +(?=-?[\d.]+ USD)/g, '  ')
+
+/** Has hledger check a journal, in a file whose name is answered; null where it is not installed. */
+function checked(t: TestContext, office: Office, journal: string): string | null {
+  if (!hasTool(t, 'hledger')) return null
+  const file = join(office.folder, 'checked.journal')
+  writeFileSync(file, journal)
+  execFileSync('hledger', ['-f', file, 'check', 'ordereddates'])
+  return file
+}
+
 test('a journal has each month of each partner that owes something, balanced, to the accounts of the settings', async (t) => {
   const office = await autumn(t)
-  const range = `--from 2026-09 --to 2026-10 --settings ${fileOf(office, SETTINGS)}`
+  const range = `--from 2026-09 --to 2026-10 --settings ${office.settings(SETTINGS)}`
   const journal = await office.read(`${EXPORT} ${range}`)
-  assert.equal(
-    journal.replaceAll(/ +(?=-?[\d.]+ USD)/g, '  '),
-    JOURNAL.replaceAll(/ +(?=-?[\d.]+ USD)/g, '  '),
-  )
+  assert.equal(unaligned(journal), unaligned(JOURNAL))
   const file = join(office.folder, 'autumn.journal')
-  const written = JSON.parse(await office.read(`--json ${EXPORT} ${range} --output ${file}`))
+  const written = await office.json(`--json ${EXPORT} ${range} --output ${file}`)
   assert.deepEqual(written, { file, rows: 3 })
-  if (!hasTool(t, 'hledger')) return
-  const hledger = (...argv: string[]) => execFileSync('hledger', ['-f', file, ...argv], { encoding: 'utf8' })
-  hledger('check', 'ordereddates')
-  const balances = hledger('balance', '--flat', '--no-total', '--layout', 'bare', '-O', 'csv')
+  const checkedFile = checked(t, office, readFileSync(file, 'utf8'))
+  if (checkedFile === null) return
+  const balance = '--flat --no-total --layout bare -O csv'.split(' ')
+  const balances = execFileSync('hledger', ['-f', checkedFile, 'balance', ...balance], { encoding: 'utf8' })
   const rows = await office.read('--json billing show --from 2026-09 --to 2026-10')
   const owed = JSON.parse(rows).reduce(
     (sum: number, { total_fee_usd }: { total_fee_usd: string }) =>
       sum + Math.round(Number(total_fee_usd) * 100),
     0,
   )
-  const balance = Object.fromEntries(
+  const balanced = Object.fromEntries(
     balances
       .trim()
       .split('\n')
@@ -275,7 +267,7 @@ test('a journal has each month of each partner that owes something, balanced, to
         return [account, amount]
       }),
   )
-  assert.deepEqual(balance, {
+  assert.deepEqual(balanced, {
     'assets:receivable:acme': '5168.92',
     'assets:receivable:bolt': '50.40',
     'liabilities:vat': '-822.93',
@@ -287,16 +279,15 @@ test('a journal has each month of each partner that owes something, balanced, to
 test('what was issued is booked with its number and the tax of then, and a credit note gives back', async (t) => {
   const office = await autumn(t)
   const issuer = { ...PARTY, country: 'CH', numbers: { prefix: 'R-' } }
-  const settings = ` --settings ${fileOf(office, { ...SETTINGS, issuer })}`
+  const settings = ` --settings ${office.settings({ ...SETTINGS, issuer })}`
   await office.read(`billing issue --month 2026-10 --partner acme${settings}`)
   await office.read(`billing credit R-0001 --usd 10.00 --reason goodwill${settings}`)
   office.setClock(utc(2026, 11, 2))
-  fileOf(office, { ...SETTINGS, issuer, partners: { ...SETTINGS.partners, acme: PARTY } })
+  office.settings({ ...SETTINGS, issuer, partners: { ...SETTINGS.partners, acme: PARTY } })
   const journal = await office.read(`${EXPORT} --from 2026-10 --to 2026-11${settings} --partner acme`)
-  const amounts = (text: string) => text.replaceAll(/ +(?=-?[\d.]+ USD)/g, '  ')
   assert.equal(
-    amounts(journal.split('\n\n').slice(1, 3).join('\n\n')),
-    amounts(`2026-10-31 * (R-0001) acme | fees of 2026-10
+    unaligned(journal.split('\n\n').slice(1, 3).join('\n\n')),
+    unaligned(`2026-10-31 * (R-0001) acme | fees of 2026-10
     assets:receivable:acme   26.94 USD
     revenues:saving plans    -0.50 USD  ; Volume fee
     revenues:saving plans    -0.40 USD  ; User fee
@@ -308,10 +299,7 @@ test('what was issued is booked with its number and the tax of then, and a credi
     revenues:saving plans    10.00 USD
     liabilities:vat           0.78 USD`),
   )
-  if (!hasTool(t, 'hledger')) return
-  const file = join(office.folder, 'issued.journal')
-  writeFileSync(file, journal)
-  execFileSync('hledger', ['-f', file, 'check', 'ordereddates'])
+  checked(t, office, journal)
 })
 
 test('a journal needs no settings, and takes the usual account where they name none', async (t) => {
@@ -323,15 +311,10 @@ test('a journal needs no settings, and takes the usual account where they name n
   assert.doesNotMatch(bare, /liabilities/)
   const { tax: _, ...two } = ACCOUNTS
   const spaced = { ...two, revenue: 'revenues:saving plans of all our partners' }
-  const told = await office.read(`${month} --settings ${fileOf(office, { ...SETTINGS, accounts: spaced })}`)
+  const told = await office.read(`${month} --settings ${office.settings({ ...SETTINGS, accounts: spaced })}`)
   assert.match(told, /^ {4}revenues:saving plans of all our partners +-0\.50 USD/m)
   assert.match(told, /^ {4}liabilities:tax +-1\.94 USD$/m)
-  if (!hasTool(t, 'hledger')) return
-  for (const journal of [bare, told]) {
-    const file = join(office.folder, 'usual.journal')
-    writeFileSync(file, journal)
-    execFileSync('hledger', ['-f', file, 'check', 'ordereddates'])
-  }
+  for (const journal of [bare, told]) checked(t, office, journal)
 })
 
 test('a journal is of months that are final, of live business, with sound accounts', async (t) => {
@@ -342,7 +325,7 @@ test('a journal is of months that are final, of live business, with sound accoun
       code: exit,
       out,
       err,
-    } = await office.tranche(settings === null ? argv : `${argv} --settings ${fileOf(office, settings)}`)
+    } = await office.tranche(settings === null ? argv : `${argv} --settings ${office.settings(settings)}`)
     assert.deepEqual([exit, out], [code, ''], err)
     assert.match(err, message)
   }

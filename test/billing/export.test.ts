@@ -49,9 +49,7 @@ test('columns, their order and the names in JSON are frozen', async (t) => {
   const office = await openNasty(t)
   for (const report of REPORTS) {
     assert.equal(csvHeader(EXPORTS[report].columns), `${COLUMNS[report]}\r\n`)
-    const rows = JSON.parse(
-      await office.read(`billing export --month 2026-01 --report ${report} --format json`),
-    )
+    const rows = await office.json(`billing export --month 2026-01 --report ${report} --format json`)
     assert.ok(rows.length > 0)
     for (const row of rows) assert.equal(Object.keys(row).join(','), COLUMNS[report])
   }
@@ -95,6 +93,7 @@ test('texts go raw to programs and in quotes to spreadsheets, and nothing else o
   ])
   assert.match(quoted, /,filled,10\.00,[\d.]+,[\d.]+,,[^,"]+,\r\n/, 'other cells and empty ones are as ever')
   for (const [options, message] of [
+    ['--bom --format json', /--bom goes with --format csv/],
     ['--raw --bom', /a spreadsheet needs the guard/],
     ['--raw --quote-text', /a spreadsheet needs the guard/],
     ['--raw --format json', /JSON has every text as it is/],
@@ -170,7 +169,7 @@ test('rows are in the order of their unique key', async (t) => {
     )
   office.setClock(utc(2026, 1))
   const read = async (report: string): Promise<Record<string, string>[]> =>
-    JSON.parse(await office.read(`billing export --month 2026-01 --report ${report} --format json`))
+    await office.json(`billing export --month 2026-01 --report ${report} --format json`)
   const keys = {
     summary: (await read('summary')).map((row) => `${row.partner_slug} ${row.environment}`),
     users: (await read('users')).map(

@@ -1,13 +1,11 @@
 // The invoice in a real browser: it fits its page, prints on A4, stays light, and sends no requests.
 
 import assert from 'node:assert/strict'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { pathToFileURL } from 'node:url'
-import { machineAt } from '../../src/machine.ts'
 import { openBrowser } from '../support/browser.ts'
-import { runHere } from '../support/service.ts'
 import { type Office, openOffice, utc } from './books.ts'
 
 /** A4, in points. */
@@ -39,18 +37,15 @@ async function twoMonths(t: Parameters<typeof openOffice>[0]): Promise<Office> {
     'live',
     Array.from({ length: ADJUSTED }, (_, i) => trade(i, `${LONG.slice(0, 250)}${i}`)),
   )
-  const { machine } = machineAt(utc(2026, 9, 6))
   office.setClock(utc(2026, 9, 6))
-  const trades = JSON.parse(await office.read('execution list --json')).slice(1)
+  const trades = (await office.json('execution list --json')).slice(1)
   for (const { execution_id, partner_slug } of trades) {
     const reason =
       partner_slug === 'acme' ? 'the venue filled 9.00' : `<script src="https://x.example"> ${LONG}`
-    const argv = ['trade', 'adjust', execution_id, '--usd', '9.00', '--btc', '0.0009', '--reason', reason]
-    const { code, err } = await runHere(['--db', office.file, ...argv], { machine })
-    assert.equal(code, 0, err)
+    const amounts = ['--usd', '9.00', '--btc', '0.0009', '--reason', reason]
+    await office.read(['trade', 'adjust', execution_id, ...amounts])
   }
   office.setClock(utc(2026, 10, 2))
-  writeFileSync(join(office.folder, 'billing.json'), JSON.stringify(SETTINGS))
   return office
 }
 
@@ -65,7 +60,7 @@ test('an invoice prints on A4 and shows in any window, whatever its words are', 
   const browser = await openBrowser(t)
   if (!browser) return
   const office = await twoMonths(t)
-  const settings = join(office.folder, 'billing.json')
+  const settings = office.settings(SETTINGS)
   for (const [slug, least, most] of [
     ['acme', 1, 1],
     ['bolt', 3, 40],

@@ -45,15 +45,8 @@ async function november(t: Parameters<typeof openOffice>[0]): Promise<Office> {
   return office
 }
 
-function fileOf(office: Office, settings: unknown = SETTINGS): string {
-  const file = join(office.folder, 'billing.json')
-  writeFileSync(file, JSON.stringify(settings))
-  return file
-}
-
 type Row = Record<string, string | null> & { is_new?: boolean }
-const rowsOf = async (office: Office, argv: string): Promise<Row[]> =>
-  JSON.parse(await office.read(`--json ${argv}`))
+const rowsOf = async (office: Office, argv: string): Promise<Row[]> => await office.json(`--json ${argv}`)
 const short = (rows: Row[]) =>
   rows.map((row) =>
     [row.invoice_number, row.partner_slug, row.net_usd, row.tax_usd, row.total_usd, row.due_date].join(' '),
@@ -67,7 +60,7 @@ const OCTOBER = [
 
 test('numbers are given to a month once, in the order of the partners, and printed for ever', async (t) => {
   const office = await november(t)
-  const settings = fileOf(office)
+  const settings = office.settings(SETTINGS)
   const issue = `billing issue --month 2026-10 --settings ${settings}`
   const page = 'billing invoice --partner acme --month 2026-10 --format md'
   const draft = await office.tranche(`${page} --settings ${settings}`)
@@ -113,7 +106,7 @@ test('numbers are given to a month once, in the order of the partners, and print
   assert.match(await office.read('billing invoice --number R-2026-0003 --format md'), /Not subject to VAT\./)
   // Years later, with other settings or none, the page is unchanged.
   office.setClock(utc(2029, 1))
-  const changed = fileOf(office, {
+  const changed = office.settings({
     issuer: { ...ISSUER, name: 'Other', tax_id: 'DE 9', due_days: 3 },
     partners: { acme: { ...SETTINGS.partners.acme, tax: { rate: '25' } } },
   })
@@ -131,7 +124,7 @@ test('an invoice says what was rendered and what a customer asked for, and no li
   await office.read('partner set-tier idle least')
   office.setClock(utc(2026, 10, 3))
   const { core, idle } = SETTINGS.partners
-  const settings = fileOf(office, {
+  const settings = office.settings({
     issuer: { ...ISSUER, description: 'Timing of savings', page: 'Letter' },
     partners: {
       ...SETTINGS.partners,
@@ -170,7 +163,7 @@ test('an invoice says what was rendered and what a customer asked for, and no li
 
 test('all invoices of a month are written by one command, and none while one could not be', async (t) => {
   const office = await november(t)
-  const settings = fileOf(office)
+  const settings = office.settings(SETTINGS)
   await office.read(`billing issue --month 2026-10 --settings ${settings}`)
   const folder = join(office.folder, 'invoices')
   const write = `billing invoice --month 2026-10 --settings ${settings} --output-dir ${folder}`
@@ -196,7 +189,7 @@ test('all invoices of a month are written by one command, and none while one cou
 
 test('a credit note names the invoice that it corrects, and an index has both, by the date of the issue', async (t) => {
   const office = await november(t)
-  const settings = fileOf(office, {
+  const settings = office.settings({
     ...SETTINGS,
     issuer: [ISSUER, { ...ISSUER, from: '2027-01', numbers: { prefix: 'R-2027-', digits: 2 } }],
   })
@@ -252,7 +245,7 @@ test('a credit note names the invoice that it corrects, and an index has both, b
     await office.read('billing invoice --number R-2027-01'),
     /<h1>Credit note<\/h1><p>R-2027-01<\/p>/,
   )
-  const json = JSON.parse(await office.read('billing invoice --number R-2027-01 --format json'))
+  const json = await office.json('billing invoice --number R-2027-01 --format json')
   assert.deepEqual(
     [json.corrects, json.reason, json.partner.name],
     ['R-2026-0001', 'overcharged', 'Acme GmbH'],
@@ -280,11 +273,11 @@ test('a credit note names the invoice that it corrects, and an index has both, b
 
 test('what a correction gives back in the present month is not credited as well', async (t) => {
   const office = await november(t)
-  const settings = fileOf(office)
+  const settings = office.settings(SETTINGS)
   await office.read(`billing issue --month 2026-10 --settings ${settings}`)
   office.setClock(utc(2026, 10, 5))
-  const trades = JSON.parse(
-    await office.read('billing export --month 2026-10 --partner acme --report trades --format json'),
+  const trades = await office.json(
+    'billing export --month 2026-10 --partner acme --report trades --format json',
   )
   const [{ execution_id: id, usd_amount: spent }] = trades
   const adjust = async (usd: string, btc: string) =>
@@ -309,7 +302,7 @@ test('what a correction gives back in the present month is not credited as well'
 
 test('the index says which months were forgotten, from the first one that has an invoice', async (t) => {
   const office = await november(t)
-  const settings = fileOf(office)
+  const settings = office.settings(SETTINGS)
   office.enter('core', 'live', [{ user: 'u', at: utc(2026, 8, 5), usd: '200.00', btc: '0.1' }])
   office.enter('core', 'live', [{ user: 'u', at: utc(2026, 10, 5), usd: '600.00', btc: '0.1' }])
   const forgotten = async (argv: string) =>
@@ -332,7 +325,7 @@ test('the index says which months were forgotten, from the first one that has an
 test('what is missing for an invoice is said before a number is given', async (t) => {
   const office = await november(t)
   const issue = async (settings: unknown, month = '2026-10') =>
-    office.tranche(`billing issue --month ${month} --settings ${fileOf(office, settings)}`)
+    office.tranche(`billing issue --month ${month} --settings ${office.settings(settings)}`)
   const { partners } = SETTINGS
   const acme = { name: 'Acme GmbH', address: ['Köln'] }
   const { tax_id: _, ...untaxed } = ISSUER
@@ -375,7 +368,7 @@ test('what is missing for an invoice is said before a number is given', async (t
 
 test('a number stands for one amount, whatever becomes of the month', async (t) => {
   const office = await november(t)
-  await office.read(`billing issue --month 2026-10 --settings ${fileOf(office)}`)
+  await office.read(`billing issue --month 2026-10 --settings ${office.settings(SETTINGS)}`)
   office.enter('acme', 'live', [{ user: 'u', at: utc(2026, 9, 6), usd: '1000.00' }])
   const page = await office.tranche('billing invoice --partner acme --month 2026-10')
   assert.deepEqual([page.code, page.out], [5, ''])
@@ -403,7 +396,7 @@ test('options of an invoice that contradict each other are refused', async (t) =
 test('a rehearsal of all invoices asks for no settings of a partner that owes nothing, as their issue', async (t) => {
   const office = await november(t)
   const { idle: _, ...partners } = SETTINGS.partners
-  const settings = fileOf(office, { ...SETTINGS, partners })
+  const settings = office.settings({ ...SETTINGS, partners })
   const folder = join(office.folder, 'drafts')
   const { code, err } = await office.tranche(
     `billing invoice --month 2026-10 --settings ${settings} --output-dir ${folder}`,

@@ -117,32 +117,6 @@ test('whatever happens afterwards, a final month stays what it was', async (t) =
   assert.deepEqual(await service.store.findFaults(), [])
 })
 
-test('a reset of a test environment changes no byte of what finance has filed', async (t) => {
-  const service = await startService(t)
-  await january(service)
-  const trial = await service.issueKey('acme', 'test')
-  await link(service, 'trial', { key: trial })
-  await plan(service, 'trial', 'p-trial', {}, { key: trial })
-  for (const [name, id] of await fireAndPoll(service, trial))
-    assert.equal((await confirm(service, trial, id, fill(`trial-${name}`, '10.00'))).status, 200)
-  service.setClock(END)
-  await service.tick()
-  const file = async () => {
-    const filed: Record<string, string> = {}
-    for (const form of FORMS) filed[form] = await shell(service, `billing export --month 2026-01 ${form}`)
-    filed.shown = await shell(service, '--json billing show --month 2026-01')
-    filed.proof = await shell(service, 'billing reconcile --month 2026-01')
-    return filed
-  }
-  const filed = await file()
-  for (const text of Object.values(filed)) assert.doesNotMatch(text, /trial|test/)
-  const asked = () => shell(service, 'billing export --month 2026-01 --report trades --env test')
-  assert.match(await asked(), /,acme,test,trial,/)
-  await shell(service, 'sandbox reset acme --yes')
-  assert.deepEqual(await file(), filed)
-  assert.doesNotMatch(await asked(), /trial/)
-})
-
 // A year of months that agree, and every way to tamper with one of them.
 
 const PARTNERS = ['acme', 'bolt']
@@ -195,11 +169,11 @@ test('users = trades = summary for every month of a simulated year', async (t) =
   for (const month of MONTHS) {
     const reports = new Map<string, Row[]>()
     for (const env of ['live', 'test']) {
-      const proof = JSON.parse(await office.read(`--json billing reconcile --month ${month} --env ${env}`))
+      const proof = await office.json(`--json billing reconcile --month ${month} --env ${env}`)
       assert.deepEqual([proof.ok, proof.final, proof.tenants, proof.findings], [true, true, 2, []])
       for (const report of REPORTS) {
         const argv = `billing export --month ${month} --env ${env} --report ${report} --format json`
-        reports.set(`${env} ${report}`, JSON.parse(await office.read(argv)))
+        reports.set(`${env} ${report}`, await office.json(argv))
       }
     }
     for (const [env, slug] of ['live', 'test'].flatMap((env) =>
@@ -257,10 +231,8 @@ const TAMPERED: [what: string, sql: string, kinds: string[]][] = [
 
 test('reconcile exits 3 and names the row, whatever was changed in it', async (t) => {
   const office = await openYear(t, 120)
-  const trades = JSON.parse(
-    await office.read(
-      'billing export --month 2026-06 --report trades --format json --partner acme --env live',
-    ),
+  const trades = await office.json(
+    'billing export --month 2026-06 --report trades --format json --partner acme --env live',
   )
   const victim = trades.find((trade: Record<string, string>) => trade.status === 'filled')
   const id: string = victim.execution_id

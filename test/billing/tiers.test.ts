@@ -36,7 +36,7 @@ async function withVolume(t: Parameters<typeof openOffice>[0]): Promise<Office> 
 }
 
 async function statement(office: Office, month: string, env = 'live') {
-  return JSON.parse(await office.read(`--json billing show --month ${month} --env ${env}`))[0]
+  return (await office.json(`--json billing show --month ${month} --env ${env}`))[0]
 }
 const charged = async (office: Office, month: string) => {
   const row = await statement(office, month)
@@ -64,9 +64,7 @@ test('what a month is charged by, as tiers and overrides change from month to mo
   ])
   const flat = await statement(office, '2026-03')
   assert.deepEqual([flat.volume_fee_usd, flat.user_fee_usd, flat.minimum_fee_usd], ['0.00', '6.00', '250.00'])
-  const users = JSON.parse(
-    await office.read('billing export --month 2026-03 --report users --format json --env live'),
-  )
+  const users = await office.json('billing export --month 2026-03 --report users --format json --env live')
   assert.deepEqual(
     users.map((user: { fee_usd: string }) => user.fee_usd),
     ['125.00', '125.00'],
@@ -113,9 +111,9 @@ test('the minimum of a disabled partner ends with the month that is named, and i
   const page = await office.read(invoice)
   assert.doesNotMatch(page, /at least|monthly minimum/)
   office.setClock(utc(2026, 6, 20))
-  const [listed] = JSON.parse(await office.read('--json partner list'))
+  const [listed] = await office.json('--json partner list')
   assert.deepEqual([listed.status, listed.last_minimum], ['disabled', '2026-03'])
-  const enabled = JSON.parse(await office.read('--json partner enable acme'))
+  const enabled = await office.json('--json partner enable acme')
   assert.deepEqual([enabled.status, enabled.last_minimum], ['active', null])
   office.setClock(utc(2026, 7, 2))
   assert.deepEqual(await months('2026-03', '2026-04', '2026-06', '2026-07', '2026-08'), [
@@ -128,7 +126,7 @@ test('the minimum of a disabled partner ends with the month that is named, and i
   assert.equal(await office.read(april), bytes)
   assert.equal(await office.read(invoice), page)
   assert.match(await office.read('billing reconcile --from 2026-01 --to 2026-07'), /7 months agree/)
-  const said = JSON.parse(await office.read('--json audit --partner acme'))
+  const said = (await office.json('--json audit --partner acme'))
     .filter(({ action }: { action: string }) => /able$/.test(action))
     .map(({ action, detail }: { action: string; detail: object }) => `${action} ${JSON.stringify(detail)}`)
   assert.deepEqual(said, [
@@ -175,7 +173,7 @@ test('set-tier says what it has set, and a partner shows what is still to come',
   const same = await office.tranche('partner set-tier acme none --from 2026-06')
   assert.equal(same.err, 'acme is charged by its volume from 2026-06 on.\n')
   office.setClock(utc(2026, 2))
-  const shown = JSON.parse(await office.read('partner show acme --json'))
+  const shown = await office.json('partner show acme --json')
   assert.equal(shown.pricing_tier_override, 'scale')
   assert.deepEqual(shown.pending_overrides, [
     { from_month: '2026-04', tier: null },
@@ -190,9 +188,7 @@ test('tier set keeps what is left out, the rate too, and says from when until wh
     await words('tier set growth --monthly-minimum-usd 100 --from 2026-03'),
     'growth is charged like this from 2026-03 on; until then its version of 1970-01 holds.\n',
   )
-  const set = JSON.parse(
-    await office.read('tier set growth --per-active-user-usd 0.10 --from 2026-02 --json'),
-  )
+  const set = await office.json('tier set growth --per-active-user-usd 0.10 --from 2026-02 --json')
   assert.deepEqual(set, {
     name: 'growth',
     from_month: '2026-02',
@@ -227,7 +223,7 @@ test('the minimum is charged from the month the partner was created in, to the p
   office.setClock(utc(2026, 2, 10))
   const totals = []
   for (const month of ['2025-12', '2026-01', '2026-02', '2026-03', '2026-04']) {
-    const rows = JSON.parse(await office.read(`--json billing show --month ${month} --env live`))
+    const rows = await office.json(`--json billing show --month ${month} --env live`)
     totals.push(
       rows.map((row: Record<string, string>) => `${row.partner_slug} ${row.total_fee_usd}`).join(', '),
     )

@@ -94,25 +94,15 @@ async function stage(shell: Shell): Promise<Scene> {
   const issue = async (env: string) =>
     JSON.parse(await succeed(shell, 'key', 'create', 'acme', '--env', env, '--json'))
   const [test, live] = [await issue('test'), await issue('live')]
-  const call = async (key: string, path: string, body?: object) => {
-    const answer = await shell.call(
-      body ? 'POST' : 'GET',
-      `/partner/v1/${path}`,
-      key,
-      body && JSON.stringify(body),
-    )
-    return { status: answer.status, body: JSON.parse(answer.text) }
-  }
+  const call = (key: string, path: string, body?: object) => shell.ask(key, body ? 'POST' : 'GET', path, body)
   const webhook = { url: 'https://partner.example/hook' }
   assert.equal((await call(test.key, 'webhooks', webhook)).status, 200)
   for (const { key } of [test, live]) assert.equal((await call(key, 'users', USER)).status, 200)
   for (const partner_plan_id of ['pending', 'filled', 'accepted', 'dismissed'])
     assert.equal((await call(test.key, 'plans', { ...PLAN, partner_plan_id })).status, 200)
   await succeed(shell, 'tick', '--price', '60000')
-  const due = (await call(test.key, 'executions/due')).body as {
-    execution_id: string
-    partner_plan_id: string
-  }[]
+  const due: { execution_id: string; partner_plan_id: string }[] = (await call(test.key, 'executions/due'))
+    .body
   const idOf = (plan: string) => due.find((one) => one.partner_plan_id === plan)?.execution_id ?? ''
   for (const late of ['accepted', 'dismissed'])
     await succeed(shell, 'execution', 'cancel', idOf(late), '--reason', 'x')

@@ -10,6 +10,8 @@ import { machineAt } from '../../src/machine.ts'
 import { layFresh, temporaryFolder } from '../support/database.ts'
 import { listen, runHere, T0 } from '../support/service.ts'
 
+type Status = { jobs: unknown[]; findings: { kind: string; mend: string }[] }
+
 async function setUp(t: Parameters<typeof temporaryFolder>[0]) {
   const folder = temporaryFolder(t)
   const file = join(folder, 'tranche.db')
@@ -18,7 +20,10 @@ async function setUp(t: Parameters<typeof temporaryFolder>[0]) {
   mkdirSync(backups)
   const { machine, setClock } = machineAt(T0)
   const backup = (...argv: string[]) => runHere(['--db', file, 'backup', ...argv], { machine })
-  return { folder, file, backups, machine, setClock, backup, names: () => readdirSync(backups).sort() }
+  const status = async () =>
+    JSON.parse((await runHere(['--db', file, '--json', 'status'], { machine })).out) as Status
+  const names = () => readdirSync(backups).sort()
+  return { folder, file, backups, machine, setClock, backup, status, names }
 }
 
 /** Takes every name that a backup at the beginning of a day tries. */
@@ -97,18 +102,14 @@ test('--keep removes the oldest of its own, and nothing else, once the new one i
 })
 
 test('status looks for the newest backup of a job, in its folder', async (t) => {
-  const { folder, file, backups, backup, machine, setClock } = await setUp(t)
+  const { folder, backups, backup, status, setClock } = await setUp(t)
   assert.equal((await backup(backups)).code, 0)
-  const { out } = await runHere(['--db', file, '--json', 'status'], { machine })
-  assert.deepEqual(JSON.parse(out).jobs, [], 'one by hand is not of a job')
+  assert.deepEqual((await status()).jobs, [], 'one by hand is not of a job')
   setClock(plus(T0, 3 * DAY_MS))
   assert.equal((await backup(backups, '--keep', '2')).code, 0)
   // Its file is missing or empty; an unreadable folder proves nothing.
   const last = join(backups, 'tranche-20260108T000000Z.db')
-  const findings = async () => {
-    const { out } = await runHere(['--db', file, '--json', 'status'], { machine })
-    return JSON.parse(out).findings.map(({ kind }: { kind: string }) => kind)
-  }
+  const findings = async () => (await status()).findings.map(({ kind }) => kind)
   renameSync(last, `${last}.away`)
   assert.deepEqual(await findings(), ['backup_missing'])
   writeFileSync(last, '')
@@ -125,27 +126,25 @@ test('status looks for the newest backup of a job, in its folder', async (t) => 
   assert.equal((await backup(backups)).code, 0)
   assert.deepEqual(await findings(), [])
   setClock(plus(T0, 6 * DAY_MS))
-  assert.match((await runHere(['--db', file, 'status'], { machine })).out, /backup_missing/)
+  assert.deepEqual(await findings(), ['backup_missing'])
 })
 
 test('a job whose folder is gone is remembered, with a command that mends it once the folder is there', async (t) => {
-  const { folder, file, backup, machine } = await setUp(t)
-  const status = async () => (await runHere(['--db', file, 'status'], { machine })).out
+  const { folder, backup, status } = await setUp(t)
+  const missing = async () => (await status()).findings.find(({ kind }) => kind === 'backup_missing')
   // A name that contains the separator of folder and reason.
   const gone = join(folder, 'of: "acme"')
   for (const place of [gone, `${gone}/`]) {
     const failed = await backup(place, '--keep', '3')
     assert.deepEqual([failed.code, failed.err], [4, `error: There is no folder ${place}.\n`])
-    assert.match(await status(), /backup_missing/)
-    const { out } = await runHere(['--db', file, '--json', 'status'], { machine })
-    const { mend } = JSON.parse(out).findings.find(({ kind }: { kind: string }) => kind === 'backup_missing')
+    const { mend = '' } = (await missing()) ?? {}
     assert.match(mend, / backup '[^']*of: "acme"\/'$/)
     // It makes no file with the name of the folder.
     const mended = () => backup(mend.slice(mend.indexOf(" '") + 2, -1))
     assert.equal((await mended()).code, 4)
     mkdirSync(gone)
     assert.equal((await mended()).code, 0)
-    assert.doesNotMatch(await status(), /backup_missing/)
+    assert.equal(await missing(), undefined)
     rmSync(gone, { recursive: true })
   }
 })

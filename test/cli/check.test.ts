@@ -21,6 +21,7 @@ import { openStore } from '../../src/store/sqlite/open.ts'
 import { folderOfProcess } from '../support/database.ts'
 import { fill, openShell, PLAN, runHere, type Shell, succeed, USER } from '../support/service.ts'
 import {
+  addPlan,
   confirmFirst,
   type Finding,
   MINUTE,
@@ -153,12 +154,6 @@ for (const [what, damage] of [
   })
 }
 
-test('check is content with what the service wrote', async (t) => {
-  const { shell } = await withTrade(t)
-  assert.deepEqual(await shell.tranche(['check']), { code: 0, out: 'ok\n', err: '' })
-  assert.deepEqual(await shell.tranche(['check', '--strict']), { code: 0, out: 'ok\n', err: '' })
-})
-
 const FAILING_WEBHOOK = `
   insert into webhooks select tenant_id, 'https://partner.example/', 'sse_whsec_x', 'active', 0, 0, null, 500, 5, 0, 'HTTP 500', 0
   from tenants where environment = 'live'`
@@ -204,24 +199,22 @@ async function trade(t: TestContext): Promise<Traded> {
   await shell.tranche(['partner', 'create', 'acme', '--name', 'Acme'])
   const { out } = await shell.tranche(['key', 'create', 'acme', '--env', 'test'])
   const call = async (method: string, path: string, body?: object) => {
-    const answer = await shell.call(method, `/partner/v1/${path}`, out.trim(), body && JSON.stringify(body))
-    assert.equal(answer.status, 200, answer.text)
-    return JSON.parse(answer.text)
+    const answer = await shell.ask(out.trim(), method, path, body)
+    assert.equal(answer.status, 200, JSON.stringify(answer.body))
+    return answer.body
   }
   await call('POST', 'users', USER)
   await call('POST', 'plans', PLAN)
   await shell.tranche(['tick', '--price', '60000'])
   const [{ execution_id: filled }] = await call('GET', 'executions/due')
-  await call('POST', `executions/${filled}/confirm`, {
-    ...fill('o1', '10.00'),
-    btc_amount: '0.00016667',
-    partner_fee_usd: '0.05',
-  })
+  const bought = { ...fill('o1', '10.00'), btc_amount: '0.00016667', partner_fee_usd: '0.05' }
+  await call('POST', `executions/${filled}/confirm`, bought)
   const laterMs = 8 * 3_600_000
   shell.advance(laterMs)
   await shell.tranche(['tick', '--price', '60000'])
   const [{ execution_id: open }] = await call('GET', 'executions/due')
-  assert.equal((await shell.tranche(['check'])).code, 0)
+  for (const how of [[], ['--strict']])
+    assert.deepEqual(await shell.tranche(['check', ...how]), { code: 0, out: 'ok\n', err: '' })
   const copy = join(folderOfProcess(), 'traded.db')
   assert.equal((await shell.tranche(['backup', copy])).code, 0)
   return { copy, filled, open, laterMs }
@@ -275,12 +268,6 @@ function damagePage(shell: Shell, name: string, damage: (page: Buffer) => void):
 
 const DAY = 86_400_000
 
-function change(shell: Shell, sql: string): void {
-  const db = new SQLite(shell.file)
-  db.exec(sql)
-  db.close()
-}
-
 test('a key that ends within 14 days, until its partner has gone over to another', async (t) => {
   const { shell } = await withPartner(t)
   const make = async (days: string) => {
@@ -324,13 +311,13 @@ test('a key that ends within 14 days, until its partner has gone over to another
 
 test('a webhook that fails, and one that is paused for it, with the reason', async (t) => {
   const { shell } = await withPartner(t)
-  change(shell, FAILING_WEBHOOK)
+  tamper(shell, FAILING_WEBHOOK)
   const mend = 'tranche webhook test acme --env live'
-  change(shell, 'update webhooks set consecutive_failures = 4')
+  tamper(shell, 'update webhooks set consecutive_failures = 4')
   assert.deepEqual(await warningsOf(shell), [])
-  change(shell, 'update webhooks set consecutive_failures = 5')
+  tamper(shell, 'update webhooks set consecutive_failures = 5')
   assert.deepEqual(await onlyWarning(shell), ['webhook_failing', 'acme live', mend])
-  change(shell, "update webhooks set consecutive_failures = 10, status = 'paused'")
+  tamper(shell, "update webhooks set consecutive_failures = 10, status = 'paused'")
   assert.deepEqual(await onlyWarning(shell), ['webhook_failing', 'acme live', mend])
   const said = (await warningsOf(shell))[0]?.message ?? ''
   assert.match(said, /^paused after 10 failures in a row \(the last: HTTP 500\)/)
@@ -394,11 +381,7 @@ test('odd fills of a test environment are said where somebody looks for them, an
   const { shell } = await withPlan(t)
   const { out } = await shell.tranche(['key', 'create', 'acme', '--env', 'test'])
   const key = out.trim()
-  for (const [path, body] of [
-    ['users', USER],
-    ['plans', { ...PLAN, partner_plan_id: 'sand' }],
-  ] as const)
-    assert.equal((await shell.call('POST', `/partner/v1/${path}`, key, JSON.stringify(body))).status, 200)
+  await addPlan(shell, key, { partner_plan_id: 'sand' })
   await ticks(shell, 1)
   const before = [await json(shell, 'check'), (await json(shell, 'status')).findings]
   const executed_at = formatInstant(plus(shell.machine.clock(), -60 * MINUTE))
@@ -421,7 +404,7 @@ test('odd fills of a test environment are said where somebody looks for them, an
 
   // Nor does a refused report that waits for a decision.
   const over = { ...FILL, partner_order_id: 'o2', status: 'filled', usd_amount: '11.00' }
-  await shell.call('POST', `/partner/v1/executions/${id}/confirm`, key, JSON.stringify(over))
+  await shell.ask(key, 'POST', `executions/${id}/confirm`, over)
   assert.deepEqual([await json(shell, 'check'), (await json(shell, 'status')).findings], before, 'no alarm')
   for (const command of ['check', 'status'])
     assert.deepEqual(told((await json(shell, command, '--env', 'test')).findings), [
@@ -441,7 +424,7 @@ test('odd fills of a test environment are said where somebody looks for them, an
 test('a database with faults and warnings reports both, faults first', async (t) => {
   const { shell } = await withPlan(t)
   shell.advance(DAY / 2)
-  change(shell, 'update windows set reserved = 0')
+  tamper(shell, 'update windows set reserved = 0')
   const { findings } = JSON.parse((await shell.tranche(['check', '--json'])).out) as { findings: Finding[] }
   const kinds = ['window_reserved', 'schedule', 'ticks_stopped', 'partner_silent', 'executions_stuck']
   assert.deepEqual(
@@ -469,7 +452,7 @@ test('a recorded purchase is held against the market of its own day, not of the 
   // A trade that its partner reports days later, as after a restore, was bought then too.
   const unknown = 'exec_019b8b9a2c007a1b9c2d3e4f5a6b7c8d'
   const report = { ...FILL, status: 'filled', partner_order_id: 'late', executed_at }
-  await shell.call('POST', `/partner/v1/executions/${unknown}/confirm`, key, JSON.stringify(report))
+  await shell.ask(key, 'POST', `executions/${unknown}/confirm`, report)
   await json(shell, 'execution', 'accept-late', unknown, '--plan', 'p1')
   assert.deepEqual(await ofPrice(), [])
   const wrong = await record('of another day', '0.0005', ...at)

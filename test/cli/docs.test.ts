@@ -49,16 +49,6 @@ test('a topic is found by its beginning, by its file, and with a section as a li
   assert.ok(whole.includes(out.trimEnd()) && out.match(/^#{1,3} /gm)?.length === 1, out)
 })
 
-test('every section that a finding names is there', async () => {
-  const sources = globSync('src/**/*.ts', { cwd: ROOT }).map((file) => readFileSync(join(ROOT, file), 'utf8'))
-  const sections = sources.flatMap((text) =>
-    [...text.matchAll(/\bguideTo\('(.+?)'\)/g)].map(([, section = '']) => section),
-  )
-  assert.ok(sections.length >= 10)
-  for (const section of new Set(sections))
-    assert.match((await runHere(['docs', section])).out, /^#{2,3} /, section)
-})
-
 test('a sample program is a topic: found by its path, and shown as it is', async () => {
   const name = 'examples/python/partner.py'
   const source = readFileSync(join(ROOT, 'docs', name), 'utf8')
@@ -118,7 +108,7 @@ test('every section that the program, a page or an alert rule gives to `tranche 
   const given = new Set(
     [...texts.matchAll(new RegExp(`(?<=docs |['\`])(?:${topics})#[a-z0-9_-]+`, 'g'))].map(([name]) => name),
   )
-  assert.ok(given.size > 3, [...given].join())
+  assert.ok(given.size > 10, [...given].join())
   for (const name of given) assert.ok(findTopic(PAGES, name), name)
   const quoted = [...texts.matchAll(/see "([^"]+)" in[\s'`+]*\\?`tranche docs (\w+)/g)]
   assert.ok(quoted.length > 3, `${quoted.length} sections by their title`)

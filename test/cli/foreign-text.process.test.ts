@@ -35,10 +35,7 @@ type Staged = { shell: Shell; late: string; failed: string; filled: string }
 async function stage(shell: Shell): Promise<Staged> {
   await shell.tranche(['partner', 'create', 'acme', '--name', 'Acme'])
   const key = (await shell.tranche(['key', 'create', 'acme', '--env', 'test'])).out.trim()
-  const call = async (method: string, path: string, body?: object) => {
-    const answer = await shell.call(method, `/partner/v1/${path}`, key, body && JSON.stringify(body))
-    return { status: answer.status, body: JSON.parse(answer.text) }
-  }
+  const call = (method: string, path: string, body?: object) => shell.ask(key, method, path, body)
   assert.equal((await call('POST', 'users', MARKED_USER)).status, 200)
   for (const name of ['late', 'failed', 'filled']) {
     const plan = { partner_user_id: MARKED_USER.partner_user_id, partner_plan_id: mark(name) }
@@ -46,10 +43,7 @@ async function stage(shell: Shell): Promise<Staged> {
     assert.equal((await call('POST', 'plans', { ...plan, ...terms })).status, 200)
   }
   await shell.tranche(['tick', '--price', '60000'])
-  const due = (await call('GET', 'executions/due')).body as {
-    execution_id: string
-    partner_plan_id: string
-  }[]
+  const due: { execution_id: string; partner_plan_id: string }[] = (await call('GET', 'executions/due')).body
   const idOf = (name: string) => due.find((one) => one.partner_plan_id === mark(name))?.execution_id ?? ''
   const confirm = (name: string, report: object) => call('POST', `executions/${idOf(name)}/confirm`, report)
   const amounts = { usd_amount: '10.00', btc_amount: '0.00016666', execution_price: '60002.40' }
@@ -293,10 +287,9 @@ test('each command shows the plan that the finding is about', async (t) => {
   for (const slug of ['acme', 'beta']) {
     await succeed(shell, 'partner', 'create', slug, '--name', slug)
     const key = (await succeed(shell, 'key', 'create', slug, '--env', 'test')).trim()
-    const post = async (path: string, body: object) =>
-      assert.equal((await shell.call('POST', `/partner/v1/${path}`, key, JSON.stringify(body))).status, 200)
-    await post('users', USER)
-    for (const partner_plan_id of namesOf(slug)) await post('plans', { ...PLAN, partner_plan_id })
+    await shell.ask(key, 'POST', 'users', USER)
+    for (const partner_plan_id of namesOf(slug))
+      assert.equal((await shell.ask(key, 'POST', 'plans', { ...PLAN, partner_plan_id })).status, 200)
   }
   const rows = await rowsOf(t, shell.file)
   await rows("update plans set status = 'cancelled'")

@@ -7,7 +7,7 @@ import { dirname, join } from 'node:path'
 import { test } from 'node:test'
 import { fileStep } from '../../src/cli/init/file-steps.ts'
 import { temporaryFolder } from '../support/database.ts'
-import { hasOwnMachine, onOwnMachine } from '../support/machines.ts'
+import { hasOwnMachine, outOfOwnMachine } from '../support/machines.ts'
 import { hasTool } from '../support/tools.ts'
 
 /** Everything that init could have made or changed. */
@@ -59,8 +59,7 @@ test('root has a user, folders, settings, a database, jobs and a partner made, o
     sed -n 's/^  \\(rm\\|userdel\\)/\\1/p' /mnt/undone > /mnt/rest; bash -eu /mnt/rest
     state | diff /mnt/before - && echo "everything is gone"
     "$TRANCHE" init --undo --yes`
-  const { code, out, err } = await onOwnMachine(t, script)
-  assert.deepEqual([code, err], [0, ''], out)
+  const out = await outOfOwnMachine(t, script)
   const [first = '', modes, settings, second = ''] = out.split('---\n')
   assert.match(first, /^the dry run changed nothing\ndone {5}\/usr\/local\/bin\/tranche, the program\ndone/)
   assert.doesNotMatch(first, /already|would/)
@@ -139,8 +138,7 @@ test('--no-start makes no database and starts nothing; a repository brings its u
     touch /var/lib/tranche/tranche.db
     "$TRANCHE" init --undo --yes | sed -n '/^left/p; $p'
     ls /etc/systemd/system | grep tranche || true`
-  const { code, out, err } = await onOwnMachine(t, script)
-  assert.deepEqual([code, err], [0, ''], out)
+  const out = await outOfOwnMachine(t, script)
   const units = ['backup.service', 'backup.timer', 'check.service', 'check.timer']
   const more = ['tick.service', 'tick.timer']
   const named = (names: string[]) => [...names.map((name) => `tranche-${name}`), 'tranche.service']
@@ -190,8 +188,7 @@ test('what is in the way is told with the way out, before anything is done', asy
     runuser -u nobody -- env HOME=/home "$TRANCHE" --db /mnt/x.db init --scheduler systemd 2>&1 && exit 9
     runuser -u nobody -- env HOME=/home "$TRANCHE" --db /var/lib/tranche/tranche.db init 2>&1 && exit 9
     true`
-  const { code, out, err } = await onOwnMachine(t, script)
-  assert.deepEqual([code, err], [0, ''], out)
+  const out = await outOfOwnMachine(t, script)
   const lines = out.split('\n').filter((line) => line !== '')
   const EXPECTED = [
     /^error: For root the database is \/var\/lib\/tranche\/tranche\.db.*leave out --db/,
@@ -236,8 +233,7 @@ test('a user has a folder of their own, and a crontab that keeps what it had', a
 ${OPS}
 END
     runuser -u ops -- env HOME=/home/ops sh /mnt/ops.sh`
-  const { code, out, err } = await onOwnMachine(t, script)
-  assert.deepEqual([code, err], [0, ''], out)
+  const out = await outOfOwnMachine(t, script)
   const [printed = '', installed = '', undone = ''] = out.split('---\n')
   assert.match(printed, /^done {5}\/home\/ops\/\.local\/share\/tranche\/, mode 0700\n/)
   assert.match(printed, /^Or put these lines into your crontab/m)
@@ -303,8 +299,7 @@ test('on a terminal it asks, shows what there will be, and does nothing without 
     }
     talk 'prices come' '' 'heartbeat' '' 'first partner' '' 'Go on' y
     stat -c '%n %U %a' /mnt/others`
-  const { code, out, err } = await onOwnMachine(t, script)
-  assert.deepEqual([code, err], [0, ''], out)
+  const out = await outOfOwnMachine(t, script)
   const [no = '', yes = '', linked = ''] = out.split('---\n')
   assert.match(no, /Where do prices come from: none, static:PRICE/)
   assert.match(no, /to do {4}\/var\/lib\/tranche\/tranche\.db, the database\n/)
@@ -386,8 +381,7 @@ test('a machine whose jobs are of cron keeps them so where systemd runs, and nev
     "$TRANCHE" init --yes --scheduler cron 2>&1 && exit 9
     mv /mnt/table /etc/cron.d/tranche
     "$TRANCHE" init --yes --scheduler cron 2>&1 | grep '^warning: .*both'`
-  const { code, out, err } = await onOwnMachine(t, script)
-  assert.deepEqual([code, err], [0, ''], out)
+  const out = await outOfOwnMachine(t, script)
   const lines = out.split('\n').filter((line) => line !== '')
   assert.deepEqual(lines, [
     '1',

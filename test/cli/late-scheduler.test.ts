@@ -113,7 +113,7 @@ test('plans that sleep and plans of test environments wait for nothing', async (
   assert.equal(await service.isLate(), false)
 })
 
-test('the first plan awake is found behind many that sleep', async (t) => {
+test('the first plan awake is found behind many that sleep, and unspent windows are counted to the last', async (t) => {
   const service = await startWatched(t)
   await service.addPlan('p')
   const db = new SQLite(service.file)
@@ -134,14 +134,8 @@ test('the first plan awake is found behind many that sleep', async (t) => {
   assert.equal((await service.store.readScheduler()).waitingSince, T0 + 12_000)
   db.exec('update schedules set awake = 0')
   assert.equal((await service.store.readScheduler()).waitingSince, null)
-})
 
-test('windows that ended unspent are counted to the last, however many reads it takes', async (t) => {
-  const service = await startWatched(t)
-  await service.addPlan('p')
-  const db = new SQLite(service.file)
-  t.after(() => db.close())
-  // More than two reads, each window closed at another time.
+  // More windows than two reads, each closed at another time.
   const windows = 2 * PAGE_ROWS + 1
   db.exec(`with recursive n(i) as (select 1 union all select i + 1 from n where i < ${windows})
     insert into windows (plan_id, window_start, window_end, budget, released, closed_at, close_reason)

@@ -131,25 +131,21 @@ const large = (): StatusView => {
   }
 }
 
-for (const [columns, rows] of [
-  [80, 24],
-  [200, 60],
-  [40, 10],
-] as const) {
-  test(`the screen keeps to ${columns} by ${rows}, and its last line is there`, () => {
+test('the screen keeps to its columns and rows, and its last line is there', () => {
+  for (const [columns, rows] of [
+    [80, 24],
+    [200, 60],
+    [40, 10],
+  ] as const)
     for (const seen of [seenAt(T0), large()]) {
       const lines = drawScreen(seen, { columns, rows, paint: plain, trouble: null })
       assert.ok(lines.length <= rows)
       assert.match(lines.at(-1) ?? '', /^q quits; looks every 2 s$/)
       if (columns < 80) continue
       assert.equal(lines.length, rows)
-      assert.deepEqual(
-        lines.filter((line) => line.length >= columns),
-        [],
-      )
+      assert.ok(lines.every((line) => line.length < columns))
     }
-  })
-}
+})
 
 test('what asks for a look is marked, by its shape as well as by its colour', () => {
   const lines = (seen: StatusView) => drawScreen(seen, { columns: 80, rows: 40, paint: plain, trouble: null })
@@ -216,12 +212,8 @@ test('a tick that is five minutes old is none to be content with where one came 
 })
 
 test('a look that failed is told below, and the last one that worked stays', () => {
-  const lines = drawScreen(large(), {
-    columns: 80,
-    rows: 24,
-    paint: plain,
-    trouble: 'The database is locked.',
-  })
+  const screen = { columns: 80, rows: 24, paint: plain, trouble: 'The database is locked.' }
+  const lines = drawScreen(large(), screen)
   assert.equal(lines.at(-1), 'The database is locked.')
   assert.match(lines[2] ?? '', /^▲ ticks_stopped/)
 })

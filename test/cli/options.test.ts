@@ -13,80 +13,63 @@ import { commandTree, openShell } from '../support/service.ts'
 /** Accepted words with the value each is read as, and words that are usage errors. */
 type Row = { takes: [word: string, value: unknown][]; refuses: string[] }
 
+/** A word alone is read as it is. */
+const row = (takes: readonly (string | [word: string, value: unknown])[], refuses: string[]): Row => ({
+  takes: takes.map((one) => (typeof one === 'string' ? [one, one] : one)),
+  refuses,
+})
+
 const HUGE = '9'.repeat(30)
 const NO_NUMBERS = ['-1', '1.5', '0x10', '1e3', 'NaN', 'Infinity', ' 1', HUGE, 'off', 'none', 'x']
 const DAY_MS = 86_400_000
 
 /** A whole number from `min` to `max`. */
-const whole = (min: number, max: number): Row => ({
-  takes: [
-    [String(min), min],
-    [String(max), max],
-  ],
-  refuses: [...NO_NUMBERS, String(min - 1), String(max + 1)],
-})
+const whole = (min: number, max: number): Row =>
+  row(
+    [min, max].map((number) => [String(number), number]),
+    [...NO_NUMBERS, String(min - 1), String(max + 1)],
+  )
 
 const NO_TIMES = [HUGE, `${HUGE}s`, '0', '0s', '0d', '60', '-1s', '1.5h', '1w', '1 s', 's', 'none', '1S']
 
 /** A duration of one second to `days` days; `off` where that is a word of its own. */
-const time = (days: number, { off = false } = {}): Row => ({
-  takes: [
-    ['1s', 1_000],
-    ['15m', 900_000],
-    [`${days}d`, days * DAY_MS],
-    ...(off ? ([['off', 'off']] as Row['takes']) : []),
-  ],
-  refuses: [...NO_TIMES, `${days + 1}d`, `${days * 24 + 1}h`, ...(off ? ['OFF', 'null'] : ['off'])],
-})
+const time = (days: number, { off = false } = {}): Row =>
+  row(
+    [['1s', 1_000], ['15m', 900_000], [`${days}d`, days * DAY_MS], ...(off ? ['off'] : [])],
+    [...NO_TIMES, `${days + 1}d`, `${days * 24 + 1}h`, ...(off ? ['OFF', 'null'] : ['off'])],
+  )
 
 /** A decimal that is stored as it was typed, of at most `places` places. */
 const decimal = (places: number, { zero = true } = {}): Row => {
   const smallest = `0.${'1'.padStart(places, '0')}`
-  return {
-    takes: [[smallest, smallest], ['64250', '64250'], ...(zero ? ([['0', '0']] as Row['takes']) : [])],
-    refuses: ['-1', '1e3', '0x10', '1,5', '.5', HUGE, `${smallest}1`, ...(zero ? [] : ['0', '0.00'])],
-  }
+  return row(
+    [smallest, '64250', ...(zero ? ['0'] : [])],
+    ['-1', '1e3', '0x10', '1,5', '.5', HUGE, `${smallest}1`, ...(zero ? [] : ['0', '0.00'])],
+  )
 }
 
-const oneOf = (...words: string[]): Row => ({
-  takes: words.map((word) => [word, word]),
-  refuses: [words[0]?.toUpperCase() ?? '', '0', '-1', HUGE, 'null'],
-})
+const oneOf = (...words: string[]): Row =>
+  row(words, [words[0]?.toUpperCase() ?? '', '0', '-1', HUGE, 'null'])
 
 /** Any words that are not empty: their meaning is checked later. */
-const ANY_WORDS: Row = {
-  takes: [
-    ['a.b', 'a.b'],
-    [' 0 -', ' 0 -'],
-  ],
-  refuses: [],
-}
-
-const words = (takes: Row['takes'], refuses: string[]): Row => ({ takes, refuses })
+const ANY_WORDS = row(['a.b', ' 0 -'], [])
 
 /** An address and a port, or none. */
-const PLACE: Row = {
-  takes: [
-    ['off', 'off'],
+const PLACE = row(
+  [
+    'off',
     ['127.0.0.1:0', { host: '127.0.0.1', port: 0 }],
     ['0.0.0.0:65535', { host: '0.0.0.0', port: 65_535 }],
     ['[::1]:9090', { host: '::1', port: 9090 }],
   ],
-  refuses: [
-    ...['9090', ':9090', 'localhost:9090', '127.0.0.1', '127.1:9090'],
-    ...['127.0.0.1:65536', '::1:9090', '[::1]', '127.0.0.1:'],
-  ],
-}
+  '9090 :9090 localhost:9090 127.0.0.1 127.1:9090 127.0.0.1:65536 ::1:9090 [::1] 127.0.0.1:'.split(' '),
+)
 
-const MONTH = words(
-  [
-    ['0001-01', '0001-01'],
-    ['1969-12', '1969-12'],
-    ['9999-12', '9999-12'],
-  ],
+const MONTH = row(
+  ['0001-01', '1969-12', '9999-12'],
   ['0000-12', '2026-00', '2026-13', '2026-1', '202601', '-001-01', '10000-01', '2026-01-01'],
 )
-const TIME = words(
+const TIME = row(
   [
     ['2026-01-31', Date.UTC(2026, 0, 31)],
     ['2026-01-31T08:00:00+01:00', Date.UTC(2026, 0, 31, 7)],
@@ -94,20 +77,8 @@ const TIME = words(
   ['2026-01-31T08:00:00', '2026-02-30', '2026-01', '24', '0h', '5y', 'today', '-1', '9'.repeat(30)],
 )
 const ENVIRONMENT = oneOf('test', 'live')
-const SLUG = words(
-  [
-    ['ab', 'ab'],
-    ['a'.repeat(63), 'a'.repeat(63)],
-  ],
-  ['a', '-ab', 'AB', 'a'.repeat(64), 'a b', 'ä1'],
-)
-const REASON = words(
-  [
-    [' a ', 'a'],
-    ['a'.repeat(2_000), 'a'.repeat(2_000)],
-  ],
-  ['a'.repeat(2_001), 'a\nb', 'a\u001bb'],
-)
+const SLUG = row(['ab', 'a'.repeat(63)], ['a', '-ab', 'AB', 'a'.repeat(64), 'a b', 'ä1'])
+const REASON = row([[' a ', 'a'], 'a'.repeat(2_000)], ['a'.repeat(2_001), 'a\nb', 'a\u001bb'])
 // Every option, by its kind.
 
 /** The longest that Node's timers wait is 2^31 - 1 ms. */
@@ -117,7 +88,7 @@ const LIFETIME_DAYS = 36_500
 const SEED = whole(0, 999_999_999)
 const PRICE = decimal(8, { zero: false })
 
-const BASIS_POINTS = words(
+const BASIS_POINTS = row(
   [
     ['0', 0],
     ['0.25', 0.25],
@@ -133,35 +104,25 @@ const ROWS: Record<string, Row> = {
   '--month': MONTH,
   '--from': MONTH,
   '--to': MONTH,
-  '--year': words(
-    [
-      ['0001', '0001'],
-      ['9999', '9999'],
-    ],
-    ['0000', '26', '02026', '2026-01', '-026'],
-  ),
+  '--year': row(['0001', '9999'], ['0000', '26', '02026', '2026-01', '-026']),
   'billing show --by': oneOf('month', 'partner'),
   '--reason': REASON,
   'execution list --since': TIME,
   'execution list --limit': whole(1, 999_999_999),
   '--price': PRICE,
   '--seed': SEED,
-  '--webhook-allow-cidr': words(
+  '--webhook-allow-cidr': row(
     [
       ['10.0.0.0/8', ['10.0.0.0/8']],
       ['10.0.0.0/8, fd00::/8', ['10.0.0.0/8', 'fd00::/8']],
     ],
     ['none', '10.0.0.0', '10.0.0.0/8,', ',', '0', '-1'],
   ),
-  '--webhook-header-prefix': words(
-    [
-      ['X-Service', 'X-Service'],
-      ['Ab', 'Ab'],
-      ['A'.repeat(50), 'A'.repeat(50)],
-    ],
+  '--webhook-header-prefix': row(
+    ['X-Service', 'Ab', 'A'.repeat(50)],
     ['A', 'A'.repeat(51), 'A-', '-A', 'X Service', '0', 'X:'],
   ),
-  '--ping': words(
+  '--ping': row(
     [
       ['https://a.example/b?c=d', new URL('https://a.example/b?c=d')],
       ['http://127.0.0.1:8000', new URL('http://127.0.0.1:8000')],
@@ -181,7 +142,7 @@ const ROWS: Record<string, Row> = {
   'serve --sandbox-api': oneOf('on', 'off'),
   'serve --log-level': oneOf('debug', 'info', 'warn', 'error'),
   'serve --ops-listen': PLACE,
-  'partner disable --last-minimum': { ...MONTH, takes: [...MONTH.takes, ['none', 'none']] },
+  'partner disable --last-minimum': row([...MONTH.takes, 'none'], MONTH.refuses),
   'key create --expires-in': time(LIFETIME_DAYS),
   'key rotate --overlap': time(LIFETIME_DAYS),
   'tier set --rate-bps': whole(0, 10_000),
@@ -202,12 +163,12 @@ const ROWS: Record<string, Row> = {
   'backtest --until': TIME,
   'backtest --fee-bps': BASIS_POINTS,
   'backtest --spread-bps': BASIS_POINTS,
-  'backtest --chart': words([['a.svg', 'a.svg']], ['-']),
-  'webhook listen --forward-to': words(
-    [['http://localhost:9000/hook/', 'http://localhost:9000/hook/']],
+  'backtest --chart': row(['a.svg'], ['-']),
+  'webhook listen --forward-to': row(
+    ['http://localhost:9000/hook/'],
     ['localhost:9000', 'ftp://localhost', '0', '-1'],
   ),
-  'webhook listen --url': words(
+  'webhook listen --url': row(
     [['https://partner.example/', 'https://partner.example']],
     ['partner.example', 'ftp://partner.example', '0', '-1'],
   ),

@@ -51,6 +51,15 @@ test('a tick that went well calls the address, and one that failed its /fail wit
   assert.match(calls[0]?.body ?? '', /There is no (tranche )?database/)
 })
 
+/** A database as a restore leaves it. */
+async function layFrozen(db: string): Promise<void> {
+  await runHere(['--db', db, 'migrate'])
+  await damageAt(
+    db,
+    `insert into frozen values (1, 'restored', ${T0}, 'ops', 'restored from last-night.db', null, '[]')`,
+  )
+}
+
 test('a tick on a frozen database is silent, exits 0, and calls /fail', async (t) => {
   const cwd = temporaryFolder(t)
   const { calls, origin } = await monitor(t)
@@ -62,11 +71,7 @@ test('a tick on a frozen database is silent, exits 0, and calls /fail', async (t
       surroundings,
     )
   }
-  await runHere(['--db', db, 'migrate'])
-  await damageAt(
-    db,
-    `insert into frozen values (1, 'restored', ${T0}, 'ops', 'restored from last-night.db', null, '[]')`,
-  )
+  await layFrozen(db)
   assert.deepEqual(
     await finish(t, ['tick', '--price', '60000', '--ping', `${origin}/ping`, '--db', db], { cwd }),
     { code: 0, out: '', err: '' },
@@ -92,11 +97,7 @@ test('serve on a frozen database says why once, ticks, and calls /fail each time
   const cwd = temporaryFolder(t)
   const { calls, called, origin } = await monitor(t)
   const db = addressIn(cwd)
-  await runHere(['--db', db, 'migrate'])
-  await damageAt(
-    db,
-    `insert into frozen values (1, 'restored', ${T0}, 'ops', 'restored from last-night.db', null, '[]')`,
-  )
+  await layFrozen(db)
   const args = ['--db', db, '--tick-every', '1s', '--ping', `${origin}/ping`]
   const served = await startServe(t, args, { cwd })
   await called(3)

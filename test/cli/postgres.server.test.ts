@@ -2,7 +2,6 @@
 
 import assert from 'node:assert/strict'
 import { chmodSync, existsSync, readdirSync, writeFileSync } from 'node:fs'
-import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -10,10 +9,17 @@ import { periodOf } from '../../src/core/month.ts'
 import { DAY_MS, monthOf } from '../../src/core/time.ts'
 import { SHIFTED } from '../clock/wrong-clock.ts'
 import { temporaryFolder } from '../support/database.ts'
-import { hasOwnMachine, onOwnMachine } from '../support/machines.ts'
-import { ourServer, ownDatabase, PASSWORD, type Server, withPasswords } from '../support/postgres-server.ts'
+import { hasOwnMachine, onOwnMachine, outOfOwnMachine } from '../support/machines.ts'
+import {
+  ourServer,
+  ownDatabase,
+  PASSWORD,
+  proxyTo,
+  type Server,
+  withPasswords,
+} from '../support/postgres-server.ts'
 import { finish, startServe, WITH_OPS } from '../support/process.ts'
-import { me } from '../support/service.ts'
+import { callAt, me } from '../support/service.ts'
 
 /** An empty database, and command lines that find it by the variable. */
 async function onServer(t: TestContext) {
@@ -70,8 +76,7 @@ test('a serve of before an upgrade answers nothing more after it, is not ready, 
   await succeed('partner', 'create', 'acme', '--name', 'Acme')
   const key = (await succeed('key', 'create', 'acme', '--env', 'test')).trim()
   const { url, opsUrl, line } = await startServe(t, [...WITH_OPS], { cwd, env })
-  const poll = () =>
-    fetch(`${url}/partner/v1/executions/due`, { headers: { authorization: `Bearer ${key}` } })
+  const poll = () => callAt({ url, key }, 'GET', 'executions/due')
   assert.equal((await poll()).status, 200)
   await server.ask("insert into tranche.migrations values ('9999_later.sql', 'x', 0)", 'app')
   const { code, err } = await run('status')
@@ -87,7 +92,7 @@ test('a serve of before an upgrade answers nothing more after it, is not ready, 
   const refused = await poll()
   assert.equal(refused.status, 503)
   assert.match(refused.headers.get('retry-after') ?? '', /^\d+$/)
-  assert.deepEqual(await refused.json(), {
+  assert.deepEqual(refused.body, {
     detail: 'This host is older than its database; send the call again later.',
   })
   const { level, error } = JSON.parse(await line('"msg":"request failed"'))
@@ -100,104 +105,55 @@ test('a serve of before an upgrade answers nothing more after it, is not ready, 
   assert.equal((await fetch(`${url}/healthz`)).status, 200)
 })
 
-test('what month it is the server says, whatever the clock of the machine that asks', async (t) => {
-  const { succeed, ...there } = await onServer(t)
+test('what month it is the server says, and when an operator did something, whatever the clock of the machine', async (t) => {
+  const { succeed, server, ...there } = await onServer(t)
   await succeed('partner', 'create', 'acme', '--name', 'Acme')
   const [{ month }] = JSON.parse(await succeed('--json', 'billing', 'show'))
-  const next = monthOf(periodOf(month).end)
-  await succeed('partner', 'set-tier', 'acme', 'scale', '--from', next)
+  await succeed('partner', 'set-tier', 'acme', 'scale', '--from', monthOf(periodOf(month).end))
   const shown = await succeed('--json', 'partner', 'show', 'acme')
-  for (const shiftMs of [-40 * DAY_MS, 40 * DAY_MS]) {
+  const shifted = async (shiftMs: number, ...argv: string[]) => {
     const env = { ...there.env, SHIFT_MS: String(shiftMs) }
-    const asked = async (...argv: string[]) => {
-      const { code, out, err } = await finish(t, argv, { ...there, env, program: SHIFTED })
-      assert.deepEqual([code, err], [0, ''], argv.join(' '))
-      return out
-    }
-    assert.equal(JSON.parse(await asked('--json', 'billing', 'show'))[0].month, month)
-    assert.equal(JSON.parse(await asked('--json', 'billing', 'show', '--month', month))[0].final, false)
-    assert.equal(await asked('--json', 'partner', 'show', 'acme'), shown)
+    const { code, out, err } = await finish(t, argv, { ...there, env, program: SHIFTED })
+    assert.equal(code, 0, `${argv.join(' ')}: ${err}`)
+    return out
   }
-})
-
-test('what an operator did is dated by the server, whatever the clock of the machine', async (t) => {
-  const { succeed, cwd, env, server } = await onServer(t)
-  await succeed('partner', 'create', 'acme', '--name', 'Acme')
+  for (const shiftMs of [-40 * DAY_MS, 40 * DAY_MS]) {
+    assert.equal(JSON.parse(await shifted(shiftMs, '--json', 'billing', 'show'))[0].month, month)
+    const own = JSON.parse(await shifted(shiftMs, '--json', 'billing', 'show', '--month', month))
+    assert.equal(own[0].final, false)
+    assert.equal(await shifted(shiftMs, '--json', 'partner', 'show', 'acme'), shown)
+  }
   await succeed('copy', '--to', 'copy.db', '--seal')
-  for (const argv of [
-    ['copy', '--unseal', '--yes'],
-    ['restore', 'copy.db', '--force'],
-  ]) {
-    const off = { ...env, SHIFT_MS: String(40 * DAY_MS) }
-    const { code, err } = await finish(t, argv, { cwd, env: off, program: SHIFTED })
-    assert.equal(code, 0, err)
-    const ahead = await server.ask(
-      'select action from tranche.audit where at > extract(epoch from now()) * 1000',
-      'app',
-    )
-    assert.deepEqual(ahead, [])
-  }
+  await shifted(40 * DAY_MS, 'copy', '--unseal', '--yes')
+  await shifted(40 * DAY_MS, 'restore', 'copy.db', '--force')
+  const ahead = 'select action from tranche.audit where at > extract(epoch from now()) * 1000'
+  assert.deepEqual(await server.ask(ahead, 'app'), [])
 })
 
 // serve on a server that disappears as soon as serve has started: a listening service does not end for it.
 
-/**
- * A proxy to a database that closes to everybody from the moment that somebody sends `question`, until it is opened.
- */
-async function wayClosedAt(t: TestContext, url: string, question: string) {
-  const { folder } = await ourServer()
-  const sockets = new Set<Socket>()
-  let isClosed = false
-  let wasMet = false
-  const listener = createServer((client) => {
-    if (isClosed) return void client.destroy()
-    const server = connect(`${folder}/.s.PGSQL.5432`)
-    for (const socket of [client, server]) {
-      sockets.add(socket)
-      socket.on('error', () => {}).on('close', () => sockets.delete(socket))
-    }
-    server.on('close', () => client.destroy()).pipe(client)
-    client
-      .on('close', () => server.destroy())
-      .on('data', (bytes: Buffer) => {
-        if (!wasMet && bytes.includes(question)) {
-          wasMet = true
-          isClosed = true
-          for (const socket of sockets) socket.destroy()
-        } else server.write(bytes)
-      })
-  })
-  await new Promise<void>((resolve) => listener.listen(0, '127.0.0.1', resolve))
-  t.after(() => {
-    for (const socket of sockets) socket.destroy()
-    listener.close()
-  })
-  const { port } = listener.address() as AddressInfo
-  return {
-    url: `postgres://tranche@127.0.0.1:${port}${new URL(url).pathname}`,
-    wasMet: () => wasMet,
-    open: () => {
-      isClosed = false
-    },
-  }
-}
-
 test('a server that goes away while serve looks whether it has a partner: it stays, and goes on', async (t) => {
   const cwd = temporaryFolder(t)
-  const way = await wayClosedAt(t, await ownDatabase(cwd), 'from partners order by created_at')
+  const server = await ourServer()
+  const way = await proxyTo(t, server, new URL(await ownDatabase(cwd)).pathname.slice(1))
+  const leave = async () => {
+    way.leadTo({ folder: '/nowhere' })
+    way.cut()
+  }
+  const met = way.next('never arrives', leave, 'from partners order by created_at')
   const serve = await startServe(t, [], { cwd, env: { TRANCHE_DB: way.url } })
   const putOff = await me(serve.url, 'none')
   assert.ok([401, 503].includes(putOff.status), String(putOff.status))
-  while (!way.wasMet()) await new Promise((resolve) => setTimeout(resolve, 20))
+  await met
   // Long enough for a client that would give up: it tries three times within a fifth of a second.
   const key = `sse_test_${'a'.repeat(46)}`
   for (let asked = 0; asked < 20; asked++) {
     const { status } = await fetch(`${serve.url}/readyz`)
     assert.ok([200, 503].includes(status))
-    await new Promise((resolve) => setTimeout(resolve, 50))
+    await pause(50)
   }
   assert.equal(serve.hasEnded(), false, serve.err())
-  way.open()
+  way.leadTo(server)
   assert.equal((await me(serve.url, key)).status, 401)
 })
 
@@ -287,8 +243,7 @@ test('root has jobs made that find the server by the settings, which hold the pa
     tranche --json restore --force /home/found/copy.db 2> /mnt/said
     grep -c 'as the user tranche' /mnt/said
     ls -A /home/found; ls -d /tmp/tranche-restore-* 2> /dev/null || true`
-  const { code, out, err } = await onOwnMachine(t, script)
-  assert.deepEqual([code, err], [0, ''], out)
+  const out = await outOfOwnMachine(t, script)
   const [said = '', settings, cron = '', folder, status = '', backedUp = '', restored = ''] =
     out.split('---\n')
   assert.doesNotMatch(said, new RegExp(PASSWORD))
@@ -338,8 +293,7 @@ test('the jobs go from a file to a server and back only when the former one has 
     unset TRANCHE_DB
     set -a; . /etc/tranche/tranche.env; set +a
     runuser -u tranche -- tranche tick`
-  const { code, out, err } = await onOwnMachine(t, script)
-  assert.deepEqual([code, err], [0, ''], out)
+  const out = await outOfOwnMachine(t, script)
   assert.doesNotMatch(out, new RegExp(PASSWORD))
   const [refused = '', moved = '', back = ''] = out.split('---\n')
   assert.match(refused, /^error: The jobs use \/var\/lib\/tranche\/tranche\.db, which has partners .*--seal/)

@@ -10,14 +10,13 @@ import {
   errorOf,
   fill,
   openShell,
-  PLAN,
   runHere,
   type Shell,
   startService,
   succeed,
   T0,
-  USER,
 } from '../support/service.ts'
+import { addPlan } from './warned.ts'
 
 type Row = { execution_id: string; partner_slug: string; environment: string; created_at: string }
 
@@ -27,11 +26,7 @@ async function withTwoPartners(t: Parameters<typeof openShell>[0]): Promise<Shel
   for (const slug of ['acme', 'beta']) {
     await succeed(shell, 'partner', 'create', slug, '--name', slug)
     const key = (await succeed(shell, 'key', 'create', slug, '--env', 'live')).trim()
-    for (const [path, body] of [
-      ['users', USER],
-      ['plans', PLAN],
-    ] as const)
-      assert.equal((await shell.call('POST', `/partner/v1/${path}`, key, JSON.stringify(body))).status, 200)
+    await addPlan(shell, key, {})
   }
   for (let round = 0; round < 3; round += 1) {
     await succeed(shell, 'tick', '--price', '60000')
@@ -68,13 +63,6 @@ test('--since and --limit narrow it down, together with the others; the order st
     [['--status', 'filled', '--since', '24h'], []],
   ] as const)
     assert.deepEqual(await list(shell, ...argv), expected, argv.join(' '))
-  for (const wrong of [
-    ['--since', 'yesterday'],
-    ['--since', '2026-02-30'],
-    ['--since', '5y'],
-    ['--limit', '0'],
-  ])
-    assert.equal((await shell.tranche(['execution', 'list', ...wrong])).code, 2, wrong.join(' '))
 })
 
 // From a partner's order to its execution: the order of a trade, of a late fill, of a further purchase.
@@ -112,7 +100,6 @@ test('execution list --order finds whatever has the order: a trade, a late fill,
       2,
       other.join(' '),
     )
-  assert.equal((await command(service, ['execution', 'list', '--order', ''])).code, 2)
   // The output of show names the order of each adjustment as well.
   assert.match(await shell(service, ['execution', 'show', one]), /^ +1 +more +5\.00 /m)
 })

@@ -27,46 +27,53 @@ import {
   startServe,
   WITH_OPS,
 } from '../support/process.ts'
-import { halfSent, me, PLAN, runHere, serveRefused, USER, withKey } from '../support/service.ts'
+import { callAt, halfSent, me, PLAN, runHere, serveRefused, USER, withKey } from '../support/service.ts'
 import { hasTool } from '../support/tools.ts'
 import { freePort, until } from '../support/within.ts'
 
 // Most of a test's time is the start of a process: several at once cost little more than one.
 suite('serve', { concurrency: 4 }, () => {
-  test('serve: ready when it says so, its log without secrets, its port its own, SIGTERM ends it with 0', async (t) => {
+  test('ready when it says so, its port its own; SIGTERM ends it with 0, after the calls in flight, which are all logged', async (t) => {
     const { cwd, key } = await withKey(t)
     const served = await startServe(t, [], { cwd, env: { TRANCHE_TICK_EVERY: 'off' } })
     assert.match(served.url, /^http:\/\/127\.0\.0\.1:\d+$/)
-    assert.equal((await me(served.url, key)).status, 200)
     assert.equal((await me(served.url, `${key.slice(0, -1)}x`)).status, 401)
+    assert.equal((await fetch(`${served.url}/readyz`)).status, 200)
     const { port } = new URL(served.url)
     const second = await finish(t, ['serve', '--port', port, '--json'], { cwd })
     assert.deepEqual([second.code, second.out], [1, ''])
     assert.ok(JSON.parse(second.err).error.message.includes(port), second.err)
+    // An idle connection, and calls that end just before the stop and after it.
+    const agent = new Agent({ keepAlive: true })
+    t.after(() => agent.destroy())
+    assert.equal(await idle(served.url, agent), 401)
+    const call = await halfSent(served.url, key)
+    const last = Array.from({ length: 60 }, () => me(served.url, key))
+    for (const { status } of await Promise.all(last)) assert.equal(status, 200)
     served.child.kill('SIGTERM')
-    assert.equal(await served.ended, 0)
-    assert.equal(served.out(), '')
+    await served.line('stopping')
+    await assert.rejects(me(served.url, key))
+    assert.equal(await call.finish(), 200)
+    assert.deepEqual([await served.ended, served.out()], [0, ''])
     const log = served.err()
-    for (const line of log.trimEnd().split('\n')) assert.doesNotThrow(() => JSON.parse(line), line)
-    assert.ok(log.includes('"route":"/partner/v1/me"'))
+    const lines = log
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line))
+    // Those for operators have none at the usual level.
+    assert.equal(lines.filter(({ msg }) => msg === 'request').length, 2 + last.length + 1)
+    assert.equal(lines.at(-1).msg, 'stopped')
     assert.ok(!log.includes(key.slice('sse_test_'.length, -6)))
     assert.match(log, /"tick_every_ms":null/)
     assert.doesNotMatch(log, /"msg":"tick"/)
   })
 
-  test('SIGTERM lets a call in flight finish, keeps no idle connection, and takes no new one', async (t) => {
-    const { cwd, key } = await withKey(t)
-    const served = await startServe(t, ['--tick-every', 'off'], { cwd })
-    const agent = new Agent({ keepAlive: true })
-    t.after(() => agent.destroy())
-    assert.equal(await idle(served.url, agent), 401)
-    const call = await halfSent(served.url, key)
-    served.child.kill('SIGTERM')
-    await served.line('stopping')
-    await assert.rejects(me(served.url, key))
-    assert.equal(await call.finish(), 200)
-    assert.equal(await served.ended, 0)
-    assert.doesNotMatch(served.err(), /"msg":"tick"/)
+  test('--log-level warn leaves out what is as usual', async (t) => {
+    const { cwd } = await withKey(t)
+    const { url, child, ended, err } = await startQuietServe(t, ['--log-level', 'warn'], { cwd })
+    assert.equal((await fetch(`${url}/partner/v1/me`)).status, 401)
+    child.kill('SIGTERM')
+    assert.deepEqual([await ended, err()], [0, ''])
   })
 
   // Each also turns off the colours of a pretty log that would have them.
@@ -188,25 +195,19 @@ const MARKS = {
   stranger: 'mark-stranger-token-0042',
 }
 
-suite('the log of serve', { concurrency: 2 }, () => {
+suite('the log of serve', () => {
   test('one JSON line a request, and in none a key, a secret, or anything of a body or a query', async (t) => {
     const { cwd, key } = await withKey(t)
     const argv = ['--tick-every', '1s', '--price-feed', 'static:60000', '--webhook-allow-cidr', '127.0.0.0/8']
     const served = await startServe(t, [...argv, '--log-level', 'debug'], { cwd })
     const calls: number[] = []
-    const call = async (method: string, path: string, body?: unknown, bearer = key) => {
-      const headers = { authorization: `Bearer ${bearer}` }
-      const sent = typeof body === 'string' ? body : JSON.stringify(body)
-      const answer = await fetch(`${served.url}/partner/v1${path}`, {
-        method,
-        headers,
-        ...(sent && { body: sent }),
-      })
+    const call = async (method: string, path: string, body?: object | string, bearer = key) => {
+      const answer = await callAt({ url: served.url, key: bearer }, method, path, body)
       calls.push(answer.status)
-      return answer.json()
+      return answer.body
     }
 
-    await call('POST', '/users', {
+    await call('POST', 'users', {
       partner_user_id: MARKS.user,
       email: MARKS.email,
       auth_provider: MARKS.provider,
@@ -214,21 +215,21 @@ suite('the log of serve', { concurrency: 2 }, () => {
       consent_version: MARKS.consent,
       consent_timestamp: '2026-01-01T00:00:00Z',
     })
-    const { secret } = (await call('POST', '/webhooks', { url: MARKS.hook })) as { secret: string }
+    const { secret } = await call('POST', 'webhooks', { url: MARKS.hook })
     assert.match(secret, /^sse_whsec_/)
     const plan = { partner_user_id: MARKS.user, partner_plan_id: MARKS.plan, amount_usd: MARKS.amount }
-    await call('POST', '/plans', { ...plan, frequency: 'daily' })
+    await call('POST', 'plans', { ...plan, frequency: 'daily' })
     const tick = JSON.parse(await served.line('"executions_created":1'))
     assert.deepEqual([tick.msg, tick.price_usd], ['tick', '60000.00'])
-    const [due] = (await call('GET', '/executions/due')) as { execution_id: string }[]
+    const [due] = await call('GET', 'executions/due')
     const report = { partner_order_id: MARKS.order, status: 'failed', failure_reason: MARKS.reason }
-    await call('POST', `/executions/${due?.execution_id}/confirm`, report)
-    await call('PATCH', `/users/${MARKS.user}`, { status: 'disabled' })
-    await call('GET', `/billing/monthly/users?month=2026-01&cursor=${MARKS.cursor}`)
-    await call('POST', '/plans', `{"${MARKS.broken}`)
-    await call('POST', '/plans', { ...plan, frequency: MARKS.broken })
-    await call('GET', `/${MARKS.broken}`)
-    await call('GET', '/me', undefined, MARKS.stranger)
+    await call('POST', `executions/${due.execution_id}/confirm`, report)
+    await call('PATCH', `users/${MARKS.user}`, { status: 'disabled' })
+    await call('GET', `billing/monthly/users?month=2026-01&cursor=${MARKS.cursor}`)
+    await call('POST', 'plans', `{"${MARKS.broken}`)
+    await call('POST', 'plans', { ...plan, frequency: MARKS.broken })
+    await call('GET', `${MARKS.broken}`)
+    await call('GET', 'me', undefined, MARKS.stranger)
     assert.equal((await fetch(`${served.url}/healthz`)).status, 200)
     await served.line('"route":"/healthz"')
     served.child.kill('SIGTERM')
@@ -254,28 +255,6 @@ suite('the log of serve', { concurrency: 2 }, () => {
       assert.ok(content_type === undefined || line.status === 422, content_type)
     }
   })
-
-  test('--log-level: ops calls are not logged by default, and info is not at warn', async (t) => {
-    const { cwd, key } = await withKey(t)
-    const usual = await startServe(t, [], { cwd })
-    assert.equal((await fetch(`${usual.url}/readyz`)).status, 200)
-    assert.equal((await fetch(`${usual.url}/partner/v1/me`, { headers: { authorization: key } })).status, 401)
-    await usual.line('"msg":"request"')
-    assert.ok(!usual.err().includes('/readyz'))
-    // The calls answered just before a stop are in it as well.
-    const headers = { authorization: `Bearer ${key}` }
-    const last = Array.from({ length: 60 }, () => fetch(`${usual.url}/partner/v1/me`, { headers }))
-    await Promise.all(last)
-    usual.child.kill('SIGTERM')
-    assert.equal(await usual.ended, 0)
-    assert.equal(usual.err().match(/"msg":"request"/g)?.length, 1 + last.length)
-    assert.match(usual.err(), /"msg":"stopped"\}\n$/)
-    const silent = await startQuietServe(t, ['--log-level', 'warn'], { cwd })
-    assert.equal((await fetch(`${silent.url}/partner/v1/me`)).status, 401)
-    silent.child.kill('SIGTERM')
-    assert.equal(await silent.ended, 0)
-    assert.equal(silent.err(), '')
-  })
 })
 
 // serve as its operators see it: its metrics, its token, and a stop that nothing can delay.
@@ -292,8 +271,11 @@ suite('serve and its operators', { concurrency: 4 }, () => {
       taken.err,
       /Cannot listen on port \d+ of "127\.0\.0\.1": it is taken; stop what listens there, or choose another port \(EADDRINUSE\)\./,
     )
-    await send(served.url, key, 'users', USER)
-    await send(served.url, key, 'plans', PLAN)
+    for (const [path, body] of [
+      ['users', USER],
+      ['plans', PLAN],
+    ] as const)
+      assert.equal((await callAt({ url: served.url, key }, 'POST', path, body)).status, 200)
     const metrics = async () => readExposition(await (await fetch(`${served.opsUrl}/metrics`)).text())
     const created = 'tranche_executions_created_total{environment="test"}'
     assert.equal((await metrics()).value(created), 0)
@@ -347,12 +329,6 @@ suite('serve and its operators', { concurrency: 4 }, () => {
     assert.equal(await served.ended, 0)
   })
 })
-
-async function send(url: string, key: string, path: string, body: object): Promise<void> {
-  const headers = { authorization: `Bearer ${key}` }
-  const call = { method: 'POST', headers, body: JSON.stringify(body) }
-  assert.equal((await fetch(`${url}/partner/v1/${path}`, call)).status, 200)
-}
 
 // serve over TLS as a process: certificates from files, which SIGHUP reloads, and one that is made for a first try.
 

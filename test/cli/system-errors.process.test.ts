@@ -100,7 +100,6 @@ test('what TLS does not accept is said of its file, and what cannot be listened 
     execFileSync('openssl', request.split(' '), { cwd, stdio: 'pipe' })
   }
   make('good', 'rsa:2048')
-  make('other', 'rsa:2048')
   make('short', 'rsa:1024')
   const [pem, key] = ['good.pem', 'good.key'].map((name) => readFileSync(join(cwd, name), 'utf8'))
   writeFileSync(
@@ -112,14 +111,9 @@ test('what TLS does not accept is said of its file, and what cannot be listened 
   writeFileSync(join(cwd, 'locked.key'), locked)
   for (const [words, says] of [
     [
-      '--tls-cert good.pem --tls-key other.key',
-      /other\.key is not the key of the first certificate in good\.pem/,
-    ],
-    [
       '--tls-cert good.pem --tls-key locked.key',
       /locked\.key has no private key in PEM without a password\.$/m,
     ],
-    ['--tls-cert plain --tls-key good.key', /--tls-cert: plain has no certificate in PEM\.$/m],
     ['--tls-cert short.pem --tls-key short.key', /short\.pem, .*its key is too short: RSA needs 2048 bits/],
     ['--tls-cert chain.pem --tls-key good.key', /chain\.pem, or a certificate after its first: TLS does not/],
     ['--host no-such-host.invalid', /there is no such host/],

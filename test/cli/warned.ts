@@ -62,10 +62,8 @@ export async function withPlan(t: TestContext, plan = 'p1'): Promise<{ shell: Sh
 }
 
 export async function addPlan(shell: Shell, key: string, terms: object): Promise<void> {
-  const post = (path: string, body: object) =>
-    shell.call('POST', `/partner/v1/${path}`, key, JSON.stringify(body))
-  await post('users', USER)
-  assert.equal((await post('plans', { ...PLAN, ...terms })).status, 200)
+  await shell.ask(key, 'POST', 'users', USER)
+  assert.equal((await shell.ask(key, 'POST', 'plans', { ...PLAN, ...terms })).status, 200)
 }
 
 /** Wakes the scheduler so many times, over one opening of the database; with null, no feed gives a price. */
@@ -86,9 +84,9 @@ export async function ticks(
 
 /** Confirms the first tranche of a plan as its partner reports it. */
 export async function confirmFirst(shell: Shell, key: string, body: object): Promise<string> {
-  const due = JSON.parse((await shell.call('GET', '/partner/v1/executions/due', key)).text)
+  const { body: due } = await shell.ask(key, 'GET', 'executions/due')
   const id = String(due[0].execution_id)
   const report = { partner_order_id: 'o1', status: 'filled', ...body }
-  await shell.call('POST', `/partner/v1/executions/${id}/confirm`, key, JSON.stringify(report))
+  await shell.ask(key, 'POST', `executions/${id}/confirm`, report)
   return id
 }

@@ -23,7 +23,6 @@ import {
 import { openNew } from '../support/database.ts'
 import { now, openShop } from './wrong-clock.ts'
 
-const open: Parameters<typeof openWorld>[1] = (_, clock, place) => openNew(place, clock)
 const ALL = { slug: null, environment: null }
 
 async function ahead({ store }: World): Promise<PlanAhead[]> {
@@ -37,7 +36,7 @@ async function bringBack(world: World): Promise<PlanAhead[]> {
 }
 
 async function openPlan(t: Parameters<typeof openWorld>[0]): Promise<World> {
-  const world = await openWorld(t, open)
+  const world = await openWorld(t, openNew)
   await enrol(world.store, world.acmeLive)
   return world
 }
@@ -69,7 +68,7 @@ async function assertSound({ store }: World): Promise<void> {
 }
 
 test('a window of a plan that has yet to begin comes back to its start_date', async (t) => {
-  const world = await openWorld(t, open)
+  const world = await openWorld(t, openNew)
   const { store, acme } = world
   await link(store, acme)
   const start = plus(T0, 21 * DAY_MS + HOUR_MS)
@@ -193,7 +192,7 @@ test('brought back twice, and reset after it: nothing is spent twice and no key 
 })
 
 test('plans that are to start later, and sandboxes, stay where they are', async (t) => {
-  const world = await openWorld(t, open)
+  const world = await openWorld(t, openNew)
   const { store, acme, bolt } = world
   for (const tenant of [acme, bolt] satisfies Tenant[]) await link(store, tenant)
   await sendPlan(store, acme, { startDate: plus(T0, 9 * DAY_MS) })

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import { suite, type TestContext, test } from 'node:test'
+import { type TestContext, test } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
 import { link, PRICE, plan } from '../http/steps.ts'
 import { rowsOf } from '../support/database.ts'
@@ -27,14 +27,14 @@ async function begin(t: TestContext, sample: Sample): Promise<{ stage: Stage; ke
 }
 
 /** Runs a partner with each of the keys until it has confirmed its due instructions; returns the records for each. */
-async function buy(t: TestContext, { stage, keys }: Awaited<ReturnType<typeof begin>>, env = {}) {
+async function buy(t: TestContext, { stage, keys }: Awaited<ReturnType<typeof begin>>) {
   const rows = await rowsOf(t, stage.service.file)
   const trades = () =>
     rows(
       'select environment, partner_order_id as "order" from trades join tenants using (tenant_id) order by environment desc',
     )
   for (const [i, KEY] of keys.entries()) {
-    const partner = stage.launch({ KEY, ...env })
+    const partner = stage.launch({ KEY })
     for (const end = performance.now() + 30_000; (await trades()).length <= i; await pause(20))
       assert.ok(performance.now() < end && !partner.hasEnded(), partner.out() + partner.err())
     partner.child.kill('SIGKILL')
@@ -43,44 +43,37 @@ async function buy(t: TestContext, { stage, keys }: Awaited<ReturnType<typeof be
   return trades()
 }
 
-for (const sample of SAMPLES) {
-  suite(`the ${sample.language} partner`, () => {
-    test('has a journal and a paper venue for each environment, each named after it', async (t) => {
-      const begun = await begin(t, sample)
-      const trades = await buy(t, begun)
-      const { folder } = begun.stage
-      for (const [i, environment] of ENVIRONMENTS.entries()) {
-        assert.ok(existsSync(join(folder, sample.journal(environment))))
-        const orders = ordersIn(join(folder, sample.book(environment)))
-        assert.deepEqual(
-          orders.map(({ key, order, asked }) => ({ key, order, asked })),
-          [{ key: `${environment}:${SHARED}`, order: trades[i]?.order, asked: 1 }],
-        )
-      }
-      assert.notEqual(trades[0]?.order, trades[1]?.order)
-    })
+for (const sample of SAMPLES)
+  test(`the ${sample.language} partner has a journal and a paper venue for each environment, and takes no others`, async (t) => {
+    const begun = await begin(t, sample)
+    const trades = await buy(t, begun)
+    const { stage, keys } = begun
+    for (const [i, environment] of ENVIRONMENTS.entries()) {
+      assert.ok(existsSync(join(stage.folder, sample.journal(environment))))
+      const orders = ordersIn(join(stage.folder, sample.book(environment)))
+      assert.deepEqual(
+        orders.map(({ key, order, asked }) => ({ key, order, asked })),
+        [{ key: `${environment}:${SHARED}`, order: trades[i]?.order, asked: 1 }],
+      )
+    }
+    assert.notEqual(trades[0]?.order, trades[1]?.order)
 
-    test('takes no journal of the other environment, and no key that is none', async (t) => {
-      const { stage, keys } = await begin(t, sample)
-      const [, live = ''] = keys
-      await buy(t, { stage, keys: keys.slice(0, 1) }, { JOURNAL: 'mine' })
-      const refused = async (env: Record<string, string>) => {
-        const partner = stage.launch(env)
-        await until(partner.hasEnded, partner.err)
-        assert.equal(await partner.ended, 1)
-        return partner.err()
-      }
-      assert.match(
-        await refused({ KEY: live, JOURNAL: 'mine' }),
-        /^mine has purchases of another environment than live\n$/m,
-      )
-      assert.match(
-        await refused({ KEY: 'none' }),
-        /^KEY has to be an API key, sse_test_\S+ or sse_live_\S+\n$/m,
-      )
-      // The message about a mistyped key is a sentence, not a stack trace.
-      const mistyped = `${keys[0]?.slice(0, -1)}${keys[0]?.endsWith('a') ? 'b' : 'a'}`
-      assert.match(await refused({ KEY: mistyped }), /^poll: 401 [^\n]+\n$/)
-    })
+    const refused = async (env: Record<string, string>) => {
+      const partner = stage.launch(env)
+      await until(partner.hasEnded, partner.err)
+      assert.equal(await partner.ended, 1)
+      return partner.err()
+    }
+    const [test = '', live = ''] = keys
+    assert.match(
+      await refused({ KEY: live, JOURNAL: sample.journal('test') }),
+      /^journal-test(\.db)? has purchases of another environment than live\n$/m,
+    )
+    assert.match(
+      await refused({ KEY: 'none' }),
+      /^KEY has to be an API key, sse_test_\S+ or sse_live_\S+\n$/m,
+    )
+    // The message about a mistyped key is a sentence, not a stack trace.
+    const mistyped = `${test.slice(0, -1)}${test.endsWith('a') ? 'b' : 'a'}`
+    assert.match(await refused({ KEY: mistyped }), /^poll: 401 [^\n]+\n$/)
   })
-}

@@ -137,8 +137,8 @@ test("October's invoices for two partners, with an adjustment, are made by the g
   assert.deepEqual(fills().length, 7)
   const pasted = await walk(t, office)
 
-  const summary = JSON.parse(await office.read('billing show --month 2026-10 --json'))
-  const [adjustment, ...others] = JSON.parse(await office.read('billing adjustments --month 2026-10 --json'))
+  const summary = await office.json('billing show --month 2026-10 --json')
+  const [adjustment, ...others] = await office.json('billing adjustments --month 2026-10 --json')
   assert.deepEqual([others.length, adjustment.usd_difference], [0, '-10.00'])
   for (const [i, partner] of PARTNERS.entries()) {
     const { total_fee_usd, volume_usd } = summary[i]

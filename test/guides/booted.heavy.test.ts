@@ -369,66 +369,59 @@ test('a life by the guides: install, upgrade, rollback, certificate, key, tier, 
   ])
 })
 
-// Failures that only such a machine can have.
+// Failures that only such a machine can have, one after the other on one.
 
 const FAILING = `${SHOWN}
 said() { tranche status --json 2>&1 | grep -o "\\"$1\\": *\\"[^\\"]*\\"" | cut -d '"' -f 4 || true; }
+told() { tranche status 2>&1 | grep -o 'chown [^\`]*' | head -n 1 || true; }
 scraped() { curl -s http://127.0.0.1:9090/metrics | grep "^tranche_$1" || echo 'nothing to scrape'; }
-${INIT} > /dev/null
-said kind
-scraped database_up
 `
-const FRESH = ['tranche_database_up 1']
+const FRESH = 'tranche_database_up 1'
 
-test('`serve` has stopped', async (t) => {
+test('failures that only such a machine can have', async (t) => {
   const machine = await bootedMachine(t)
   if (!machine) return
-  const row = failureNamed('`serve` has stopped')
-  const out = await machine.run(`${FAILING}
-    systemctl stop tranche
-    said kind; said mend; scraped database_up
-    eval "$(said mend)"; settled active
-    said kind; scraped database_up
-    timedatectl status | grep -c 'Universal time'`)
-  const [mend = '', ...rest] = out.trim().split('\n').slice(2)
-  assert.ok(isPrinted(mend, row), out)
-  assert.deepEqual(rest, ['nothing to scrape', ...FRESH, '1'])
-})
+  const linesOf = async (script: string) => (await machine.run(FAILING + script)).trim().split('\n')
+  assert.deepEqual((await linesOf(`${INIT} > /dev/null; said kind; scraped database_up`)).slice(-1), [FRESH])
 
-test('a setting is wrong', async (t) => {
-  const machine = await bootedMachine(t)
-  if (!machine) return
-  const row = failureNamed('a setting is wrong')
-  const out = await machine.run(`${FAILING}
-    sed -i s/static:60000/nobody/ /etc/tranche/tranche.env
-    systemctl restart tranche 2> /dev/null || echo 'it does not start'
-    said kind; said mend; said message | grep -o 'journalctl --unit tranche'
-    journalctl --unit tranche --output cat | grep -o 'Unknown price feed "nobody"' | head -n 1
-    sed -i s/nobody/static:60000/ /etc/tranche/tranche.env
-    eval "$(said mend)"; settled active
-    said kind; scraped database_up`)
-  const [refused, code, mend = '', ...rest] = out.trim().split('\n').slice(1)
-  assert.deepEqual([refused, code], ['it does not start', row.code])
-  assert.ok(isPrinted(mend, row), out)
-  assert.deepEqual(rest, ['journalctl --unit tranche', 'Unknown price feed "nobody"', ...FRESH])
-})
+  await t.test('`serve` has stopped', async () => {
+    const [kind, mend = '', ...rest] = await linesOf(`
+      systemctl stop tranche
+      said kind; said mend; scraped database_up
+      eval "$(said mend)"; settled active
+      said kind; scraped database_up
+      timedatectl status | grep -c 'Universal time'`)
+    const row = failureNamed('`serve` has stopped')
+    assert.deepEqual([kind, isPrinted(mend, row)], [row.code, true], mend)
+    assert.deepEqual(rest, ['nothing to scrape', FRESH, '1'])
+  })
 
-test('the file belongs to another user', async (t) => {
-  const machine = await bootedMachine(t)
-  if (!machine) return
-  const row = failureNamed('the file belongs to another user')
-  const out = await machine.run(`${FAILING}
-    told() { tranche status 2>&1 | grep -o 'chown [^\`]*' | head -n 1 || true; }
-    chown root:root /var/lib/tranche/tranche.db
-    said code; told
-    scraped 'findings{kind="file_closed"'
-    eval "$(told)"
-    said kind; scraped 'findings{kind="file_closed"'
-    stat -c '%U %a' /var/lib/tranche/tranche.db`)
-  const [code, mend = '', metric = '', silent = '', access] = out.trim().split('\n').slice(1)
-  assert.deepEqual([code, access], [row.code, 'tranche 600'], out)
-  assert.ok(isPrinted(mend, row), out)
-  if (!hasTool(t, 'promtool')) return
-  assert.deepEqual(firing(t, metric, row), [row.alert])
-  assert.deepEqual(firing(t, silent, row), [])
+  await t.test('a setting is wrong', async () => {
+    const [refused, kind, mend = '', ...rest] = await linesOf(`
+      sed -i s/static:60000/nobody/ /etc/tranche/tranche.env
+      systemctl restart tranche 2> /dev/null || echo 'it does not start'
+      said kind; said mend; said message | grep -o 'journalctl --unit tranche'
+      journalctl --unit tranche --output cat | grep -o 'Unknown price feed "nobody"' | head -n 1
+      sed -i s/nobody/static:60000/ /etc/tranche/tranche.env
+      eval "$(said mend)"; settled active
+      said kind; scraped database_up`)
+    const row = failureNamed('a setting is wrong')
+    assert.deepEqual([refused, kind, isPrinted(mend, row)], ['it does not start', row.code, true], mend)
+    assert.deepEqual(rest, ['journalctl --unit tranche', 'Unknown price feed "nobody"', FRESH])
+  })
+
+  await t.test('the file belongs to another user', async () => {
+    const [code, mend = '', metric = '', silent = '', access] = await linesOf(`
+      chown root:root /var/lib/tranche/tranche.db
+      said code; told
+      scraped 'findings{kind="file_closed"'
+      eval "$(told)"
+      said kind; scraped 'findings{kind="file_closed"'
+      stat -c '%U %a' /var/lib/tranche/tranche.db`)
+    const row = failureNamed('the file belongs to another user')
+    assert.deepEqual([code, isPrinted(mend, row), access], [row.code, true, 'tranche 600'], mend)
+    if (!hasTool(t, 'promtool')) return
+    assert.deepEqual(firing(t, metric, row), [row.alert])
+    assert.deepEqual(firing(t, silent, row), [])
+  })
 })

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { makeCertificate } from '../support/certificate.ts'
 import { temporaryFolder } from '../support/database.ts'
-import { hasOwnMachine, onOwnMachine, SYSLOG } from '../support/machines.ts'
+import { hasOwnMachine, outOfOwnMachine, SYSLOG } from '../support/machines.ts'
 import { blocksOf } from '../support/samples.ts'
 import { hasTool } from '../support/tools.ts'
 
@@ -40,19 +40,7 @@ test('every unit of the jobs is there, and each timer has its service', () => {
     assert.ok(services.includes(timer.replace('.timer', '.service')), timer)
 })
 
-test('all services run as one user, on one folder and one database', () => {
-  for (const name of services) {
-    const lines = settings(name)
-    for (const line of ['User=tranche', 'Group=tranche', 'EnvironmentFile=/etc/tranche/tranche.env'])
-      assert.ok(lines.includes(line), `${name}: ${line}`)
-    assert.ok(
-      lines.some((line) => /^StateDirectory=tranche( |$)/.test(line)),
-      name,
-    )
-  }
-})
-
-test('all services are closed in to the same degree', () => {
+test('all services are one user on one folder and database, closed in to the same degree', () => {
   const walls = (name: string): string[] =>
     settings(name).filter((line) =>
       /^(NoNew|Protect|Private|Restrict|Lock|Limit|Capability|System|UMask)/.test(line),
@@ -60,7 +48,13 @@ test('all services are closed in to the same degree', () => {
   const expected = walls('tranche.service')
   for (const wall of ['LimitCORE=0', 'NoNewPrivileges=yes', 'ProtectSystem=strict', 'CapabilityBoundingSet='])
     assert.ok(expected.includes(wall), wall)
-  for (const name of services) assert.deepEqual(walls(name), expected, name)
+  for (const name of services) {
+    const lines = settings(name)
+    for (const line of ['User=tranche', 'Group=tranche', 'EnvironmentFile=/etc/tranche/tranche.env'])
+      assert.ok(lines.includes(line), `${name}: ${line}`)
+    assert.match(lines.join('\n'), /^StateDirectory=tranche( |$)/m, name)
+    assert.deepEqual(walls(name), expected, name)
+  }
 })
 
 test('systemd understands the units', (t) => {
@@ -94,8 +88,7 @@ test('the shell blocks put the service on a machine, with the units as systemd u
     systemd-analyze verify --man=no /etc/systemd/system/tranche* 2>&1 | grep tranche || echo understood
     ${init}
     ${check}`
-  const { code, out, err } = await onOwnMachine(t, script)
-  assert.deepEqual([code, err], [0, ''], out)
+  const out = await outOfOwnMachine(t, script)
   assert.match(
     out,
     /^tranche: OK\n\d+\.\d+\.\d+\nerror: systemd does not run this machine: .*\nalready {2}\/usr\/local\/bin\/tranche/,

@@ -9,12 +9,11 @@ import { machine } from '../../src/machine.ts'
 import { temporaryFolder } from '../support/database.ts'
 import { paste, startServe, WITH_OPS } from '../support/process.ts'
 import { blocksOf } from '../support/samples.ts'
-import { fill, PLAN, USER } from '../support/service.ts'
+import { callAt, fill, PLAN, USER } from '../support/service.ts'
 
 const GUIDE = readFileSync(join(import.meta.dirname, '../../docs/disaster.md'), 'utf8')
 const BLOCKS = blocksOf(GUIDE, 'sh')
 
-type Said = { detail?: string; replayed?: boolean }
 type Due = { execution_id: string; partner_plan_id: string }
 
 test('every block of the guide does what it says, and a service on the restored database is frozen', async (t) => {
@@ -33,14 +32,8 @@ test('every block of the guide does what it says, and a service on the restored 
   const key = await run('tranche partner create acme --name Acme >&2; tranche key create acme --env live')
   const serving = async () => {
     const serve = await startServe(t, [...WITH_OPS], { cwd, env })
-    const call = async (method: string, path: string, body?: object) => {
-      const answer = await fetch(`${serve.url}/partner/v1/${path}`, {
-        method,
-        headers: { authorization: `Bearer ${key.trim()}`, connection: 'close' },
-        ...(body && { body: JSON.stringify(body) }),
-      })
-      return { status: answer.status, headers: answer.headers, body: (await answer.json()) as Said }
-    }
+    const call = (method: string, path: string, body?: object) =>
+      callAt({ url: serve.url, key: key.trim() }, method, path, body)
     const stop = async () => {
       serve.child.kill('SIGTERM')
       await serve.ended
@@ -54,7 +47,7 @@ test('every block of the guide does what it says, and a service on the restored 
   await run(
     'tranche tick --price 60000; tranche billing export --month "$MONTH" --report trades --output "$ORDERS"',
   )
-  const due = (await first.call('GET', 'executions/due')).body as unknown as Due[]
+  const due: Due[] = (await first.call('GET', 'executions/due')).body
   assert.equal(due.length, 2)
   await run('tranche backup "$COPY"')
   const [cancelled, kept] = ['p1', 'p2'].map((id) => due.find((one) => one.partner_plan_id === id))

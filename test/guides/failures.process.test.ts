@@ -1,20 +1,19 @@
-// Every failure, made to happen: status has its code, the metrics and the alerts of docs/monitoring.md show it, and the
-// printed command mends it when it is pasted.
+// Failures, made to happen: status has the code, the metrics and the alerts of docs/monitoring.md show it, and the
+// printed command mends it when it is pasted. Those of a feed, of orders, keys, webhooks, certificates, backups and
+// modes of files are held with their nouns.
 
 import assert from 'node:assert/strict'
-import { chmodSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
-import { DAY_MS, HOUR_MS, type Instant, MINUTE_MS, plus } from '../../src/core/time.ts'
-import { now, openShop, SHIFTED, type Shop } from '../clock/wrong-clock.ts'
+import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../src/core/time.ts'
+import { openShop, SHIFTED, type Shop } from '../clock/wrong-clock.ts'
 import { MOUNTING, mayMount } from '../faults/failing.ts'
-import { startTicker } from '../price/ticker.ts'
 import { damageAt } from '../store/damage.ts'
-import { makeAuthority, makeCertificate } from '../support/certificate.ts'
 import { temporaryFolder } from '../support/database.ts'
 import { CACHE, finish, PROGRAM, WITH_OPS } from '../support/process.ts'
+import { callAt, fill } from '../support/service.ts'
 import { hasTool } from '../support/tools.ts'
-import { startReceiver } from '../webhook/stage.ts'
 import {
   ALERTS,
   FAILURES,
@@ -29,11 +28,6 @@ import {
 type Stage = {
   /** How far every process's clock is off by now. */
   shiftMs: number
-  /** Arguments of serve. */
-  argv?: readonly string[]
-  env?: Record<string, string>
-  /** Done while serve runs, before the first look. */
-  strike?: () => unknown
   /** The part of the remedy that the command cannot do. */
   elsewhere?: () => unknown
   /** Runs after the command, which has printed `out`. */
@@ -50,97 +44,23 @@ const PRICE = ['tick', '--price', '64000']
 /** Makes a failure of a shop whose database is file `db`. */
 type Cause = (t: TestContext, shop: Shop, db: string) => Promise<Stage>
 
-async function keyOf(shop: Shop, ...argv: string[]): Promise<string> {
-  return (await shop.run(0, 'key', 'create', 'acme', '--env', 'live', ...argv)).out.trim()
-}
-
-const call = (url: string, key: string, path: string, body?: object): Promise<Response> =>
-  fetch(`${url}/partner/v1/${path}`, {
-    headers: { authorization: `Bearer ${key}`, connection: 'close' },
-    ...(body && { method: 'POST', body: JSON.stringify(body) }),
-  })
-
-/** A partner that fetches and fills all due instructions. */
-async function fillAll(shop: Shop, shiftMs: number, key: string): Promise<void> {
-  const served = await shop.serve(shiftMs)
-  const due = (await (await call(served.url, key, 'executions/due')).json()) as {
-    execution_id: string
-    amount_usd: string
-  }[]
-  for (const { execution_id: id, amount_usd } of due) {
-    const btc_amount = (Number(amount_usd) / 64_000).toFixed(8)
-    const bought = { usd_amount: amount_usd, btc_amount, execution_price: '64000.00' }
-    const order = { partner_order_id: id, status: 'filled', ...bought }
-    const answer = await call(served.url, key, `executions/${id}/confirm`, order)
-    assert.equal(answer.status, 200, await answer.text())
-  }
-  served.child.kill('SIGTERM')
-  await served.ended
-}
-
+/** Instructions that a partner fetches and fills when the failure has been seen. */
 const unfetched: Cause = async (_, shop) => {
-  const key = await keyOf(shop)
+  const key = (await shop.run(0, 'key', 'create', 'acme', '--env', 'live')).out.trim()
   await shop.run(0, ...PRICE)
   const shiftMs = 20 * MINUTE_MS
-  return { shiftMs, after: () => fillAll(shop, shiftMs, key), restarts: true }
-}
-
-/** A webhook of acme that has failed so often, and one more wake-up that fails. */
-const failing =
-  (before: number, after: (shop: Shop, env: Record<string, string>) => Stage['after']): Cause =>
-  async (t, shop) => {
-    const authority = makeAuthority(t)
-    let isWell = false
-    const receiver = await startReceiver(t, authority.issue('IP:127.0.0.1'), (response) => {
-      response.writeHead(isWell ? 204 : 500).end()
-    })
-    const env = { TRANCHE_WEBHOOK_CA: authority.caFile, TRANCHE_WEBHOOK_ALLOW_CIDR: '127.0.0.0/8' }
-    const key = await keyOf(shop)
-    const argv = ['--webhook-ca', authority.caFile, '--webhook-allow-cidr', '127.0.0.0/8']
-    const served = await shop.serve(0, ...argv)
-    const url = `https://127.0.0.1:${receiver.port}/hook`
-    assert.equal((await call(served.url, key, 'webhooks', { url })).status, 200)
-    served.child.kill('SIGTERM')
-    await served.ended
-    await damageAt(join(shop.cwd, 'tranche.db'), `update webhooks set consecutive_failures = ${before}`)
-    await shop.run(0, ...PRICE, ...argv)
-    const healed = after(shop, env)
-    return {
-      shiftMs: 0,
-      env,
-      elsewhere: () => {
-        isWell = true
-      },
-      ...(healed && { after: healed }),
+  const after = async () => {
+    const { url, child, ended } = await shop.serve(shiftMs)
+    const { body: due } = await callAt({ url, key }, 'GET', 'executions/due')
+    for (const { execution_id: id, amount_usd } of due) {
+      const order = { ...fill(id, amount_usd), btc_amount: (Number(amount_usd) / 60_000).toFixed(8) }
+      const answer = await callAt({ url, key }, 'POST', `executions/${id}/confirm`, order)
+      assert.equal(answer.status, 200, JSON.stringify(answer.body))
     }
+    child.kill('SIGTERM')
+    await ended
   }
-
-const endingKey =
-  (lifetime: string, shiftMs: number): Cause =>
-  async (_, shop) => {
-    await keyOf(shop, '--expires-in', lifetime)
-    return {
-      shiftMs,
-      async after(out, served) {
-        assert.equal((await call(served.url, out.trim(), 'me')).status, 200)
-      },
-    }
-  }
-
-const backups: Cause = async (_, shop) => {
-  const folder = join(shop.cwd, 'backups')
-  mkdirSync(folder, { recursive: true })
-  assert.equal((await shop.run(0, 'backup', folder, '--keep', '3')).code, 0)
-  return { shiftMs: MINUTE_MS }
-}
-
-/** A certificate that began in 2020 and ends after so many days. */
-function writeCertificate(folder: string, days: number): string[] {
-  const { cert, key } = makeCertificate(plus(now(), days * DAY_MS) as Instant)
-  const [certFile, keyFile] = [join(folder, 'cert.pem'), join(folder, 'key.pem')]
-  writeFileSync(certFile, cert)
-  writeFileSync(keyFile, key)
-  return ['--tls-cert', certFile, '--tls-key', keyFile]
+  return { shiftMs, after, restarts: true }
 }
 
 const CAUSES: Record<string, Cause> = {
@@ -149,60 +69,8 @@ const CAUSES: Record<string, Cause> = {
     return { shiftMs: 3 * HOUR_MS }
   },
 
-  async 'the feed is dead'(t, shop) {
-    let isDead = false
-    const { origin } = await startTicker(t, (request, response) => {
-      if (isDead) request.socket.destroy()
-      else response.end('{"price":"64250.50"}')
-    })
-    const feed = `${origin}#/price`
-    await shop.run(0, 'tick', '--price-feed', feed)
-    isDead = true
-    await shop.run(MINUTE_MS, 'tick', '--price-feed', feed)
-    return {
-      shiftMs: MINUTE_MS,
-      env: { TRANCHE_PRICE_FEED: feed },
-      elsewhere: () => {
-        isDead = false
-      },
-      after: () => shop.run(2 * MINUTE_MS, 'tick', '--price-feed', feed),
-    }
-  },
-
   'a partner is silent': unfetched,
   'instructions wait': unfetched,
-
-  async 'a partner fails its orders'(_, shop) {
-    const key = await keyOf(shop)
-    await shop.run(0, ...PRICE)
-    const served = await shop.serve(0)
-    const due = (await (await call(served.url, key, 'executions/due')).json()) as { execution_id: string }[]
-    for (const { execution_id: id } of due)
-      await call(served.url, key, `executions/${id}/confirm`, { partner_order_id: id, status: 'failed' })
-    served.child.kill('SIGTERM')
-    await served.ended
-    // Its venue works again, and a day later its orders do too.
-    const later = 25 * HOUR_MS
-    const stage: Stage = { shiftMs: 0, restarts: true }
-    stage.after = async () => {
-      stage.shiftMs = later
-      await shop.run(later, ...PRICE)
-      await fillAll(shop, later, key)
-    }
-    return stage
-  },
-
-  'a webhook fails': failing(4, (shop, env) => async () => {
-    const argv = ['--webhook-ca', env.TRANCHE_WEBHOOK_CA ?? '', '--webhook-allow-cidr', '127.0.0.0/8']
-    await shop.run(DAY_MS, ...PRICE, ...argv)
-  }),
-  'a webhook is paused': failing(
-    9,
-    (shop) => () => shop.run(0, 'webhook', 'resume', 'acme', '--env', 'live'),
-  ),
-
-  'a key ends soon': endingKey('60d', 50 * DAY_MS),
-  'a key has ended': endingKey('1h', 2 * HOUR_MS),
 
   async 'the file is damaged'(_, shop, db) {
     const copy = join(shop.cwd, 'copy.db')
@@ -226,16 +94,6 @@ const CAUSES: Record<string, Cause> = {
     }
   },
 
-  async 'others can read the file'(_, __, db) {
-    chmodSync(db, 0o644)
-    return { shiftMs: 0 }
-  },
-
-  async 'others can write into its folder'(_, shop) {
-    chmodSync(shop.cwd, 0o777)
-    return { shiftMs: 0 }
-  },
-
   async 'the clock is a day ahead'(_, shop) {
     await shop.run(0, 'tick', '--price-feed', shop.feed)
     assert.equal((await shop.run(DAY_MS, 'tick', '--price-feed', shop.feed)).code, 1)
@@ -253,38 +111,6 @@ const CAUSES: Record<string, Cause> = {
     stage.elsewhere = () => {
       stage.shiftMs = 0
     }
-    return stage
-  },
-
-  async 'a certificate ends'(_, shop) {
-    const argv = writeCertificate(shop.cwd, 2)
-    return {
-      shiftMs: 0,
-      argv,
-      elsewhere: () => writeCertificate(shop.cwd, 6_000),
-      async after(out, served) {
-        assert.match(out, /certificate/i)
-        served.child.kill('SIGHUP')
-        await served.line('the certificate was read again')
-      },
-    }
-  },
-
-  async 'the backup fails'(_, shop) {
-    const folder = join(shop.cwd, 'gone/')
-    assert.equal((await shop.run(0, 'backup', folder, '--keep', '3')).code, 4)
-    return { shiftMs: 0, elsewhere: () => mkdirSync(folder) }
-  },
-
-  async 'no backup is made'(...given) {
-    await backups(...given)
-    return { shiftMs: 3 * DAY_MS }
-  },
-
-  async 'the newest backup is gone'(t, shop, db) {
-    const stage = await backups(t, shop, db)
-    rmSync(join(shop.cwd, 'backups'), { recursive: true })
-    mkdirSync(join(shop.cwd, 'backups'))
     return stage
   },
 
@@ -324,10 +150,9 @@ async function shows(t: TestContext, row: Failure, cause: Cause): Promise<void> 
     const { out } = await shop.run(stage.shiftMs, 'status', '--json')
     return (JSON.parse(out) as Status).findings.find(({ kind }) => kind === row.code)
   }
-  const start = () => shop.serve(stage.shiftMs, ...WITH_OPS, ...(stage.argv ?? []))
+  const start = () => shop.serve(stage.shiftMs, ...WITH_OPS)
   let served = await start()
   const metrics = async () => (await fetch(`${served.opsUrl}/metrics`)).text()
-  if (row.code === 'certificate_ends') await waitFor(found)
 
   const finding = await found()
   assert.ok(finding, `status has ${row.code}`)
@@ -344,7 +169,6 @@ async function shows(t: TestContext, row: Failure, cause: Cause): Promise<void> 
   if (!isOfBooted(row.command)) {
     const env = {
       ...CACHE,
-      ...stage.env,
       PATH: `${layProgram(t)}:${process.env.PATH}`,
       SHIFT_MS: String(stage.shiftMs),
     }
@@ -373,17 +197,21 @@ suite('each failure is shown, sets off its alarm, and ends with what is printed'
   for (const [what, cause] of Object.entries(CAUSES)) test(what, (t) => shows(t, failureNamed(what), cause))
 })
 
-/** A disk of 32 MiB with a database and a serve, filled by `bytes`: checked before, when full, and after. */
-async function fills(t: TestContext, row: Failure, bytes: string): Promise<void> {
+const FILLED = 'the disk is nearly full'
+
+test(FILLED, async (t) => {
+  if (!mayMount(t)) return
+  const row = failureNamed(FILLED)
   const folder = temporaryFolder(t)
   const program = PROGRAM.map((word) => `'${word}'`).join(' ')
+  // A disk of 32 MiB with a database and a serve: looked at before, when it is full, and after.
   const script = `mount -t tmpfs -o size=32m,mode=700 none "${folder}" && cd "${folder}"
     tranche() { ${program} "$@"; }
     tranche partner create acme --name Acme > partner
     ${program} serve --port 0 --ops-listen 127.0.0.1:0 2> log &
     until grep -qs listening log; do sleep 0.1; done
     ops=$(grep -o '"ops_url":"[^"]*"' log | cut -d '"' -f 4)
-    (${bytes}) > fill 2> rest || true
+    head -c 31000000 /dev/zero > fill
     look() { tranche status --json; curl -s "$ops/metrics" | grep '^tranche_findings{kind="disk_low"'; }
     look
     eval "$(tranche status --json | grep -o '"mend": *"df[^"]*"' | cut -d '"' -f 4)" | tail -n 1
@@ -404,17 +232,7 @@ async function fills(t: TestContext, row: Failure, bytes: string): Promise<void>
   if (!hasTool(t, 'promtool')) return
   assert.deepEqual(firing(t, metric, row), [row.alert])
   assert.deepEqual(firing(t, silent, row), [])
-}
-
-const FILLED: Record<string, string> = {
-  'the disk is nearly full': 'head -c 31000000 /dev/zero',
-  'the disk is full': 'cat /dev/zero',
-}
-
-for (const [what, bytes] of Object.entries(FILLED))
-  test(what, async (t) => {
-    if (mayMount(t)) await fills(t, failureNamed(what), bytes)
-  })
+})
 
 const RENAMED = 'the file is renamed'
 
@@ -447,7 +265,7 @@ test(RENAMED, async (t) => {
 test('every failure has its test, and its alert', () => {
   for (const { what, alert } of FAILURES) assert.ok(ALERTS.includes(alert), `${what}: ${alert}`)
   assert.match(RULES, /alert: TrancheDown\n +expr: up\{/)
-  const here = [...Object.keys(CAUSES), ...Object.keys(FILLED), RENAMED]
+  const here = [...Object.keys(CAUSES), FILLED, RENAMED]
   const expected = FAILURES.map(({ what }) => what).sort()
   assert.deepEqual([...here, ...Object.keys(ELSEWHERE)].sort(), expected)
   for (const [what, file] of Object.entries(ELSEWHERE)) {

@@ -18,7 +18,7 @@ import { silentLog } from '../../src/log.ts'
 import { machine } from '../../src/machine.ts'
 import { makeCertificate } from '../support/certificate.ts'
 import { temporaryFolder } from '../support/database.ts'
-import { hasOwnMachine, onOwnMachine } from '../support/machines.ts'
+import { hasOwnMachine, outOfOwnMachine } from '../support/machines.ts'
 import { notDelivered, startService, USER } from '../support/service.ts'
 import { hasTool } from '../support/tools.ts'
 import { freePort } from '../support/within.ts'
@@ -210,7 +210,7 @@ for (const { tool, write, argv, refusals } of PROXIES)
 
 test('nginx takes the block as it is pasted, beside the site of Debian, and answers the challenge', async (t) => {
   if (!hasTool(t, 'nginx') || !hasOwnMachine(t)) return
-  const { code, out, err } = await onOwnMachine(
+  const out = await outOfOwnMachine(
     t,
     `mkdir -p /var/log/nginx /var/lib/nginx /etc/letsencrypt/live/api.example.com
     (cd /etc/letsencrypt/live/api.example.com
@@ -224,7 +224,6 @@ ${NGINX}END
     echo token > /var/www/html/.well-known/acme-challenge/it
     ask /.well-known/acme-challenge/it; ask /partner/v1/me`,
   )
-  assert.deepEqual([code, err], [0, ''], out)
   assert.deepEqual(out.trim().split('\n').slice(1), [
     'nginx: configuration file /etc/nginx/nginx.conf test is successful',
     '200 ',

@@ -2,17 +2,29 @@
 // Spectral's findings.
 
 import assert from 'node:assert/strict'
-import { cpSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { execFile } from 'node:child_process'
+import { hash } from 'node:crypto'
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { dirname, join } from 'node:path'
 import { before, suite, type TestContext, test } from 'node:test'
+import { promisify } from 'node:util'
 import { build } from 'esbuild'
 import { temporaryFolder } from '../support/database.ts'
 import { startServe } from '../support/process.ts'
 import { withKey } from '../support/service.ts'
 import { DESCRIPTION } from './described.ts'
-import { GENERATORS, installGenerators, PROGRAMS, type Problem, placesOf, run } from './generators.ts'
 
-const SECURITY = readFileSync(join(import.meta.dirname, '../../docs/security.md'), 'utf8')
+const ROOT = join(import.meta.dirname, '../..')
+const SECURITY = readFileSync(join(ROOT, 'docs/security.md'), 'utf8')
 /** Where the description breaks a rule of OWASP's that is not about every answer. */
 const BROKEN_AT = {
   'owasp:api4:2023-string-restricted': [
@@ -33,6 +45,72 @@ const BROKEN_AT = {
     'GET /webhooks/deliveries',
   ],
 }
+const KEPT = join(ROOT, 'dist/.generators')
+/** The lists of packages, with a lock file, and the programs that use the generated clients. */
+const PROGRAMS = join(ROOT, 'fixtures/generators')
+
+/** How each generator makes a client of openapi.json, and which program becomes its client.ts. */
+const GENERATORS: Record<string, { command: readonly [string, ...string[]]; client: string }> = {
+  '@hey-api/openapi-ts': {
+    command: ['openapi-ts', '-i', 'openapi.json', '-o', 'made'],
+    client: 'hey-api.ts',
+  },
+  'openapi-zod-client': {
+    command: ['openapi-zod-client', 'openapi.json', '-o', 'made.ts'],
+    client: 'zod-client.ts',
+  },
+  orval: { command: ['orval', '--config', 'orval.config.mjs'], client: 'orval.ts' },
+}
+
+const execute = promisify(execFile)
+/** With the Node of the tests first on PATH, because the packages require a new one. */
+const ENV = { ...process.env, PATH: `${dirname(process.execPath)}:${process.env.PATH}` }
+
+/** Runs a program, and resolves with its output. Throws its messages when it fails. */
+async function run(
+  file: string,
+  args: readonly string[],
+  { cwd, env = {} }: { cwd: string; env?: Record<string, string> },
+): Promise<string> {
+  try {
+    const options = { cwd, env: { ...ENV, ...env }, maxBuffer: 64 * 1024 * 1024 }
+    return (await execute(file, args, options)).stdout
+  } catch (error) {
+    const { stdout = '', stderr = '' } = error as { stdout?: string; stderr?: string }
+    throw new Error(`${file} ${args.join(' ')}\n${stdout}${stderr}`, { cause: error })
+  }
+}
+
+/** Installs the packages from the registry, once for each lock file. Resolves with the folder that has them. */
+async function installGenerators(): Promise<string> {
+  const folder = join(KEPT, hash('sha256', readFileSync(join(PROGRAMS, 'package-lock.json'))))
+  if (existsSync(folder)) return folder
+  const aside = `${folder}.${process.pid}`
+  mkdirSync(aside, { recursive: true })
+  for (const name of ['package.json', 'package-lock.json']) cpSync(join(PROGRAMS, name), join(aside, name))
+  cpSync(join(ROOT, '.npmrc'), join(aside, '.npmrc'))
+  try {
+    await run('npm', ['ci', '--prefer-offline', '--no-progress'], { cwd: aside })
+    renameSync(aside, folder)
+  } finally {
+    rmSync(aside, { recursive: true, force: true })
+  }
+  return folder
+}
+
+type Problem = { code: string; path: (string | number)[] }
+
+/** The places of Spectral's problems, each once: the operation if one is about it, otherwise the name of the field. */
+const placesOf = (problems: readonly Problem[]): string[] =>
+  [...new Set(problems.map(({ path }) => placeOf(path.map(String))))].sort()
+
+function placeOf(path: readonly string[]): string {
+  const [, route = '', method = '', member] = path
+  if (path[0] === 'paths' && member === 'responses' && path.length === 4)
+    return `${method.toUpperCase()} ${route.replace('/partner/v1', '')}`
+  return path.at(-1) ?? ''
+}
+
 /** The compiler's strict options, and array members that may be missing. */
 const RULES =
   '--noEmit --strict --noUncheckedIndexedAccess --target esnext --module preserve --moduleResolution bundler ' +
@@ -109,17 +187,9 @@ suite('the API description, to programs of others', () => {
     })
   }
 
-  test("Spectral's rules for OpenAPI are met, and it does notice", async (t) => {
+  test("Spectral's rules for OpenAPI are met", async (t) => {
     const found = await lint(t, 'oas', DESCRIPTION)
-    if (!found) return
-    assert.deepEqual(found, [])
-    const { contact, ...info } = (DESCRIPTION as unknown as { info: { contact: object } }).info
-    assert.ok(contact)
-    const worse = await lint(t, 'oas', { ...DESCRIPTION, info })
-    assert.deepEqual(
-      worse?.map(({ code }) => code),
-      ['info-contact'],
-    )
+    if (found) assert.deepEqual(found, [])
   })
 
   test("each of OWASP's rules is met, or docs/security.md says why not, and it is broken only here", async (t) => {

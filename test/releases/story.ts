@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { formatPrice, type Price, price } from '../../src/core/money.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../src/core/time.ts'
 import { type Chance, chanceOf } from '../simulation/chance.ts'
-import { type Shell, succeed } from '../support/service.ts'
+import { type Shell, succeed, USER } from '../support/service.ts'
 
 /** Of January and February 2026, and three days of March: two months that are over. */
 const DAYS = 62
@@ -16,13 +16,16 @@ type Due = Record<
   'execution_id' | 'idempotency_key' | 'amount_usd' | 'partner_plan_id' | 'partner_user_id',
   string
 >
+// biome-ignore lint/suspicious/noExplicitAny: the story reads a few members of what it gets
+type Call = (key: string, method: string, path: string, body?: object, expected?: number) => Promise<any>
+
 type Story = Chance & {
   shell: Shell
   keys: string[]
   /** Runs a command that must succeed, and answers its output. */
   command: (...argv: string[]) => Promise<string>
-  /** Calls the API. Throws on an answer that is not in `expected`. */
-  call: (key: string, method: string, path: string, body?: object, ...expected: number[]) => Promise<string>
+  /** Calls the API. Throws on an answer that is not expected. */
+  call: Call
 }
 
 /** Plays the weeks on the shell's database; equal seeds play equal weeks. Resolves with the API keys. */
@@ -46,32 +49,27 @@ export async function playStory(shell: Shell, seed: number): Promise<{ keys: str
 
 async function begin(shell: Shell, seed: number): Promise<Story> {
   const command: Story['command'] = (...argv) => succeed(shell, ...argv)
-  const call: Story['call'] = async (key, method, path, body, ...expected) => {
-    const { status, text } = await shell.call(method, `/partner/v1${path}`, key, body && JSON.stringify(body))
-    if (![200, ...expected].includes(status)) throw new Error(`${method} ${path}: ${status} ${text}`)
-    return text
-  }
+  const call = callOf(shell)
   const keys: string[] = []
   for (const slug of ['acme', 'bolt']) {
     await command('partner', 'create', slug, '--name', slug.toUpperCase())
     for (const env of ['live', 'test']) keys.push((await command('key', 'create', slug, '--env', env)).trim())
   }
-  await command(
-    'tier',
-    'set',
-    'gold',
-    '--rate-bps',
-    '25',
-    '--per-active-user-usd',
-    '0.37',
-    '--from',
-    '2026-02',
-  )
+  const terms = ['--rate-bps', '25', '--per-active-user-usd', '0.37', '--from', '2026-02']
+  await command('tier', 'set', 'gold', ...terms)
   await command('partner', 'set-tier', 'acme', 'gold', '--from', '2026-02')
   const story = { ...chanceOf(seed), shell, keys, command, call }
   for (const key of keys) await enrol(story, key)
   return story
 }
+
+const callOf =
+  (shell: Shell): Call =>
+  async (key, method, path, body, expected = 200) => {
+    const { status, body: answer } = await shell.ask(key, method, path, body)
+    if (status !== expected) throw new Error(`${method} ${path}: ${status} ${JSON.stringify(answer)}`)
+    return answer
+  }
 
 const PLANS = [
   { partner_plan_id: 'daily', frequency: 'daily', amount_usd: '60.00' },
@@ -82,47 +80,32 @@ const PLANS = [
 
 async function enrol({ call }: Story, key: string): Promise<void> {
   for (const user of ['ana', 'Bjørn 1', 'carla']) {
-    const consent = {
-      consent_accepted: true,
-      consent_version: 'v1',
-      consent_timestamp: '2026-01-01T00:00:00Z',
-    }
-    await call(key, 'POST', '/users', {
-      partner_user_id: user,
-      email: `${user.length}@example.com`,
-      ...consent,
-    })
+    await call(key, 'POST', 'users', { ...USER, partner_user_id: user, email: `${user.length}@example.com` })
     // A single user has all plans, the others only the longest.
     for (const plan of user === 'ana' ? PLANS : PLANS.slice(2)) {
       const partner_plan_id = `${user} ${plan.partner_plan_id}`
-      await call(key, 'POST', '/plans', { ...plan, partner_plan_id, partner_user_id: user })
+      await call(key, 'POST', 'plans', { ...plan, partner_plan_id, partner_user_id: user })
     }
   }
 }
 
 /** A poll, and the partner's report of each instruction: mostly a fill. */
 async function work({ call, happens, next }: Story, key: string, price: string): Promise<void> {
-  const due = JSON.parse(await call(key, 'GET', '/executions/due')) as Due[]
+  const due: Due[] = await call(key, 'GET', 'executions/due')
   for (const { execution_id, idempotency_key, amount_usd } of due) {
     if (happens(0.05)) continue
-    const path = `/executions/${execution_id}/confirm`
-    const partner_order_id = `order ${idempotency_key}`
+    const path = `executions/${execution_id}/confirm`
+    const order = `order ${idempotency_key}`
     if (happens(0.06)) {
-      await call(key, 'POST', path, {
-        partner_order_id,
-        status: 'failed',
-        failure_reason: 'no funds, "really"',
-      })
+      const failure = { partner_order_id: order, status: 'failed', failure_reason: 'no funds, "really"' }
+      await call(key, 'POST', path, failure)
       continue
     }
     const isPart = happens(0.05)
     const usd = isPart ? (Number(amount_usd) * next()).toFixed(2) : amount_usd
     const fill = {
-      partner_order_id,
-      status: isPart ? 'partial' : 'filled',
-      usd_amount: usd,
-      btc_amount: (Number(usd) / Number(price)).toFixed(8),
-      execution_price: price,
+      ...purchase(order, usd, price),
+      ...(isPart && { status: 'partial' }),
       ...(happens(0.5) && { partner_fee: '0.01' }),
     }
     if (Number(fill.usd_amount) > 0 && Number(fill.btc_amount) > 0) {
@@ -132,11 +115,19 @@ async function work({ call, happens, next }: Story, key: string, price: string):
   }
 }
 
+const purchase = (order: string, usd: string, price = '60000') => ({
+  partner_order_id: order,
+  status: 'filled',
+  usd_amount: usd,
+  btc_amount: (Number(usd) / Number(price)).toFixed(8),
+  execution_price: price,
+})
+
 /** Rare events of the first partner's live environment, at the end of that day. */
 async function happenings({ call, command, keys, shell }: Story, day: number): Promise<void> {
   const key = keys[0] ?? ''
   const plan = (of: object) =>
-    call(key, 'POST', '/plans', { ...PLANS[0], partner_user_id: 'ana', partner_plan_id: 'ana daily', ...of })
+    call(key, 'POST', 'plans', { ...PLANS[0], partner_user_id: 'ana', partner_plan_id: 'ana daily', ...of })
   switch (day) {
     case 9:
       return void (await plan({ status: 'paused' }))
@@ -145,25 +136,16 @@ async function happenings({ call, command, keys, shell }: Story, day: number): P
     case 20:
       return lateFill({ call, command, key, shell })
     case 25:
-      return void (await call(key, 'PATCH', '/users/carla', { status: 'disabled' }))
+      return void (await call(key, 'PATCH', 'users/carla', { status: 'disabled' }))
     case 33:
-      return void (await call(key, 'PATCH', '/users/carla', { status: 'linked' }))
+      return void (await call(key, 'PATCH', 'users/carla', { status: 'linked' }))
     case 40: {
       const [trade] = (await command('billing', 'export', '--month', '2026-01', '--report', 'trades'))
         .split('\r\n')
         .filter((line) => line.includes('filled'))
       const id = /exec_\w+/.exec(trade ?? '')?.[0] ?? ''
-      return void (await command(
-        'trade',
-        'adjust',
-        id,
-        '--usd',
-        '9.50',
-        '--btc',
-        '0.00015',
-        '--reason',
-        'fee counted twice',
-      ))
+      const amounts = ['--usd', '9.50', '--btc', '0.00015', '--reason', 'fee counted twice']
+      return void (await command('trade', 'adjust', id, ...amounts))
     }
     case 50:
       return void (await command('user', 'erase', 'bolt', 'carla', '--env', 'live', '--yes'))
@@ -179,20 +161,13 @@ async function lateFill({
   shell,
 }: Pick<Story, 'call' | 'command' | 'shell'> & { key: string }) {
   await command('tick', '--price', '60000')
-  const [late] = JSON.parse(await call(key, 'GET', '/executions/due')) as Due[]
+  const [late]: Due[] = await call(key, 'GET', 'executions/due')
   if (!late) throw new Error('nothing is due on the day of the late fill')
   const { partner_plan_id, partner_user_id } = late
   const plan = PLANS.find((one) => partner_plan_id.endsWith(one.partner_plan_id))
-  await call(key, 'POST', '/plans', { ...plan, partner_plan_id, partner_user_id, status: 'cancelled' })
+  await call(key, 'POST', 'plans', { ...plan, partner_plan_id, partner_user_id, status: 'cancelled' })
   shell.advance(HOUR_MS + MINUTE_MS)
-  const fill = {
-    partner_order_id: 'late',
-    status: 'filled',
-    usd_amount: late.amount_usd,
-    btc_amount: '0.0001',
-    execution_price: '60000',
-  }
-  await call(key, 'POST', `/executions/${late.execution_id}/confirm`, fill, 409)
+  await call(key, 'POST', `executions/${late.execution_id}/confirm`, purchase('late', late.amount_usd), 409)
   await command('execution', 'accept-late', late.execution_id)
 }
 
@@ -254,9 +229,7 @@ export async function playSequel(shell: Shell, keys: readonly string[]): Promise
   await command('trade', 'record', ...plan, ...order, '--at', '24h', '--reason', 'lost with the disk')
 
   await lateFills(shell, live)
-  const hook = JSON.stringify({ url: 'https://127.0.0.1:9/hook' })
-  const { status, text } = await shell.call('POST', '/partner/v1/webhooks', live, hook)
-  if (status !== 200) throw new Error(text)
+  await callOf(shell)(live, 'POST', 'webhooks', { url: 'https://127.0.0.1:9/hook' })
   await command('sandbox', 'reset', 'bolt', '--yes')
   await command('sandbox', 'advance', 'acme', '2d', '--price', '60000')
   shell.advance(HOUR_MS)
@@ -266,16 +239,8 @@ export async function playSequel(shell: Shell, keys: readonly string[]): Promise
 /** Refused reports that are stored: two that are accepted, one that is dismissed, and two that wait. */
 async function lateFills(shell: Shell, key: string): Promise<void> {
   const refused = async (id: string, order: string, usd: string): Promise<string> => {
-    const fill = {
-      partner_order_id: order,
-      status: 'filled',
-      usd_amount: usd,
-      btc_amount: (Number(usd) / 60_000).toFixed(8),
-      execution_price: '60000',
-    }
-    const path = `/partner/v1/executions/${id}/confirm`
-    const { status, text } = await shell.call('POST', path, key, JSON.stringify(fill))
-    if (status < 400) throw new Error(`${order} was taken: ${text}`)
+    const { status, body } = await shell.ask(key, 'POST', `executions/${id}/confirm`, purchase(order, usd))
+    if (status < 400) throw new Error(`${order} was taken: ${JSON.stringify(body)}`)
     return id
   }
   const above = ({ amount_usd }: Due) => (Number(amount_usd) + 1).toFixed(2)
@@ -284,48 +249,27 @@ async function lateFills(shell: Shell, key: string): Promise<void> {
     ['twice', ['dismiss-late']],
     ['waits', []],
   ] as const) {
-    const due = await nextDue(shell, key)
+    const due = await untilOne(shell, async () => (await shell.ask(key, 'GET', 'executions/due')).body)
     const id = await refused(due.execution_id, name, above(due))
     for (const verb of end)
       await succeed(shell, 'execution', verb, id, '--reason', `the statement of ${name}`)
   }
   // As in a restored ledger, which does not know its later executions.
   const unknown = await refused('exec_019b8b9a2c007a1b9c2d3e4f5a6b7c8d', 'unknown', '7.00')
-  await succeed(
-    shell,
-    'execution',
-    'accept-late',
-    unknown,
-    '--plan',
-    'ana weekly',
-    '--reason',
-    'on the statement',
-  )
-  const pending = await nextPending(shell)
+  const plan = ['--plan', 'ana weekly', '--reason', 'on the statement']
+  await succeed(shell, 'execution', 'accept-late', unknown, ...plan)
+  const asked = ['execution', 'list', '--partner', 'acme', '--env', 'live', '--status', 'pending', '--json']
+  const pending = await untilOne(shell, async () => JSON.parse(await succeed(shell, ...asked)))
   await refused(pending.execution_id, 'early', pending.amount_usd)
 }
 
-async function nextDue(shell: Shell, key: string): Promise<Due> {
+/** Lets time pass until there is an execution. */
+async function untilOne(shell: Shell, look: () => Promise<Due[]>): Promise<Due> {
   for (let tries = 0; tries < 12; tries++) {
-    const { text } = await shell.call('GET', '/partner/v1/executions/due', key)
-    const [first] = JSON.parse(text) as Due[]
+    const [first] = await look()
     if (first) return first
-    await passTime(shell)
+    shell.advance(PASS_EVERY_MS / 2)
+    await succeed(shell, 'tick', '--price', '57000')
   }
   throw new Error('nothing fired in three days')
-}
-
-async function nextPending(shell: Shell): Promise<Due> {
-  const asked = ['execution', 'list', '--partner', 'acme', '--env', 'live', '--status', 'pending', '--json']
-  for (let tries = 0; tries < 12; tries++) {
-    const [first] = JSON.parse(await succeed(shell, ...asked)) as Due[]
-    if (first) return first
-    await passTime(shell)
-  }
-  throw new Error('nothing waits in three days')
-}
-
-async function passTime(shell: Shell): Promise<void> {
-  shell.advance(PASS_EVERY_MS / 2)
-  await succeed(shell, 'tick', '--price', '57000')
 }

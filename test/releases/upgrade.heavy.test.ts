@@ -12,6 +12,7 @@ import { EXAMPLES, HURRY, ordersIn, rewrite, SAMPLES } from '../examples/stage.t
 import { each } from '../store/world.ts'
 import { temporaryFolder } from '../support/database.ts'
 import { EXECUTABLE, finish, type Started, start, startServe } from '../support/process.ts'
+import { callAt, USER } from '../support/service.ts'
 import { hasTool } from '../support/tools.ts'
 import { freePort } from '../support/within.ts'
 import { oldExecutable } from './old-executable.ts'
@@ -36,11 +37,8 @@ type Site = {
   folder: string
   old: Version
   new: Version
-  call: (
-    env: Environment,
-    path: string,
-    body?: object,
-  ) => Promise<{ status: number; headers: Headers; json: unknown }>
+  /** The path goes on from /partner/v1/. */
+  call: (env: Environment, path: string, body?: object) => ReturnType<typeof callAt>
   keys: Record<Environment, string>
   /** Has the partner poll, buy and confirm until nothing is open. */
   work: (env: Environment, by: Version) => Promise<void>
@@ -85,16 +83,7 @@ async function siteOf(t: TestContext, kind: Kind): Promise<Site | null> {
     folder,
     ...versions,
     keys,
-    async call(env, path, body) {
-      const headers = { authorization: `Bearer ${keys[env]}`, connection: 'close' }
-      const method = body ? 'POST' : 'GET'
-      const response = await fetch(`${url}/partner/v1${path}`, {
-        method,
-        headers,
-        ...(body && { body: JSON.stringify(body) }),
-      })
-      return { status: response.status, headers: response.headers, json: await response.json() }
-    },
+    call: (env, path, body) => callAt({ url, key: keys[env] }, body ? 'POST' : 'GET', path, body),
     async work(environment, by) {
       const settings = { TRANCHE_URL: url, KEY: keys[environment], PATH: process.env.PATH }
       const sample = start(t, [], { cwd: partner, env: settings, program: SAMPLE.command })
@@ -170,12 +159,6 @@ async function exportsOf(by: Version, months: readonly string[]): Promise<Record
   return texts
 }
 
-const USER = {
-  partner_user_id: 'ana',
-  consent_accepted: true,
-  consent_version: 'v1',
-  consent_timestamp: '2026-01-05T00:00:00Z',
-}
 const planOf = (partner_plan_id: string) => ({
   partner_user_id: 'ana',
   partner_plan_id,
@@ -185,9 +168,9 @@ const planOf = (partner_plan_id: string) => ({
 
 /** Adds a plan. Resolves with its start, which a partner stores. */
 async function add(site: Site, env: Environment, plan: object): Promise<string> {
-  const { status, json } = await site.call(env, '/plans', plan)
-  assert.equal(status, 200, JSON.stringify(json))
-  return (json as { start_date: string }).start_date
+  const { status, body } = await site.call(env, 'plans', plan)
+  assert.equal(status, 200, JSON.stringify(body))
+  return body.start_date
 }
 
 /**
@@ -197,7 +180,7 @@ async function add(site: Site, env: Environment, plan: object): Promise<string> 
 async function live(site: Site): Promise<string[]> {
   const [year = 0, month = 0] = formatInstant(machine.clock()).split('-').map(Number)
   for (const env of ['test', 'live'] as const) {
-    assert.equal((await site.call(env, '/users', USER)).status, 200)
+    assert.equal((await site.call(env, 'users', { ...USER, partner_user_id: 'ana' })).status, 200)
     await add(site, env, planOf('kept'))
   }
   await add(site, 'live', planOf('stopped'))
@@ -225,14 +208,14 @@ for (const kind of ['file', 'server'] as const) {
     const pending = (await site.new.run('migrate', '--status')).match(/ pending$/gm)
     assert.ok(pending && pending.length > 3)
     await site.new.run('migrate')
-    assert.equal((await site.call('live', '/me')).status, 503, 'the old service writes nothing any more')
+    assert.equal((await site.call('live', 'me')).status, 503, 'the old service writes nothing any more')
     assert.equal(await site.old.refused('status'), 12)
     serve.child.kill('SIGTERM')
     assert.equal(await serve.ended, 0)
     await assertBoughtOnce(site, site.new, months)
     assert.deepEqual(await exportsOf(site.new, months.slice(0, 2)), exported)
     serve = await site.new.serve()
-    assert.equal((await site.call('live', '/nothing')).headers.get('x-error-code'), 'route_not_found')
+    assert.equal((await site.call('live', 'nothing')).headers.get('x-error-code'), 'route_not_found')
     const began = formatInstant(machine.clock())
     const later = planOf('later')
     const start_date = await add(site, 'live', later)

@@ -16,8 +16,6 @@ type Look = {
   height?: number
   dark?: boolean
   phone?: boolean
-  /** Accepts a certificate that nobody has signed. */
-  trusting?: boolean
   /** Whether it runs the page's scripts; yes by default. */
   scripts?: boolean
 }
@@ -32,8 +30,6 @@ export type Page = {
   /** Types a text into the focused field, as if it were pasted. */
   type: (text: string) => Promise<void>
   press: (key: keyof typeof KEYS) => Promise<void>
-  /** How long the page's main thread has run since it was opened, in processor time. */
-  busyMs: () => Promise<number>
   /** Opens another address in the same page. */
   goTo: (url: string) => Promise<void>
   /** Performs an action that leads to another page, such as a click on a link, and waits until that is loaded. */
@@ -93,13 +89,7 @@ export async function openBrowser(t: TestContext): Promise<Browser | null> {
 /** A single process, which is killed when the test ends. Messages are JSON, each ended by a zero byte. */
 function startChromium(t: TestContext): Wire {
   const profile = temporaryFolder(t)
-  const flags = [
-    '--headless',
-    '--no-sandbox',
-    '--disable-gpu',
-    '--disable-dev-shm-usage',
-    '--hide-scrollbars',
-  ]
+  const flags = '--headless --no-sandbox --disable-gpu --disable-dev-shm-usage --hide-scrollbars'.split(' ')
   const quiet = ['--no-first-run', '--disable-background-networking', '--disable-component-update']
   const argv = [...flags, ...quiet, '--remote-debugging-pipe', `--user-data-dir=${profile}`, 'about:blank']
   const child = spawn('chromium', argv, {
@@ -113,13 +103,8 @@ function startChromium(t: TestContext): Wire {
     if (child.pid !== undefined && child.exitCode === null) process.kill(-child.pid, 'SIGKILL')
     await ended
   })
-  const [, , , toIt, fromIt] = child.stdio as unknown as [
-    null,
-    null,
-    null,
-    NodeJS.WritableStream,
-    NodeJS.ReadableStream,
-  ]
+  const toIt = child.stdio[3] as NodeJS.WritableStream
+  const fromIt = child.stdio[4] as NodeJS.ReadableStream
   const waiting = new Map<number, PromiseWithResolvers<unknown>>()
   const listeners = new Map<string, (method: string, params: Fields) => void>()
   let [rest, sent] = ['', 0]
@@ -156,7 +141,7 @@ function startChromium(t: TestContext): Wire {
 type OnEvent = (heard: (method: string, params: Fields) => void) => void
 
 async function preparePage(send: Send, look: Look, onEvent: OnEvent): Promise<Page> {
-  const { width = 1280, height = 800, dark = false, phone = false, trusting = false, scripts = true } = look
+  const { width = 1280, height = 800, dark = false, phone = false, scripts = true } = look
   const [problems, requested]: [string[], string[]] = [[], []]
   let loaded = Promise.withResolvers<void>()
   onEvent((method, params) => {
@@ -177,9 +162,7 @@ async function preparePage(send: Send, look: Look, onEvent: OnEvent): Promise<Pa
     ...['Page', 'Runtime', 'Log', 'Network'].map((domain) => send(`${domain}.enable`)),
     send('Emulation.setDeviceMetricsOverride', { width, height, deviceScaleFactor: 1, mobile: phone }),
     prefer(dark ? 'dark' : 'light'),
-    send('Performance.enable', { timeDomain: 'threadTicks' }),
     send('Emulation.setScriptExecutionDisabled', { value: !scripts }),
-    send('Security.setIgnoreCertificateErrors', { ignore: trusting }),
   ])
 
   async function evaluate<T>(expression: string): Promise<T> {
@@ -204,10 +187,6 @@ async function preparePage(send: Send, look: Look, onEvent: OnEvent): Promise<Pa
     press: async (key) => {
       for (const type of ['keyDown', 'keyUp'])
         await send('Input.dispatchKeyEvent', { type, key, code: key, ...KEYS[key] })
-    },
-    async busyMs() {
-      const { metrics } = await send<{ metrics: { name: string; value: number }[] }>('Performance.getMetrics')
-      return 1_000 * (metrics.find(({ name }) => name === 'TaskDuration')?.value ?? Number.NaN)
     },
     goTo: (url) => untilLoaded(send('Page.navigate', { url }), url),
     follow: (expression) => untilLoaded(evaluate(`void (${expression})`), expression),

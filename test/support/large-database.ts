@@ -320,10 +320,6 @@ type Crowd = { user: string; plans: number; status: 'pending' | 'sent' }
 
 /** Adds the user and the plans to a tenant. A sent execution is under a lease until five minutes after T0. */
 export function addCrowd(file: string, tenantId: number, { user, plans, status }: Crowd): void {
-  const db = openFile(file)
-  // For speed only: the file's own keys check its contents all the same.
-  db.pragma('synchronous = off')
-  db.pragma('foreign_keys = on')
   const values = {
     tenant: tenantId,
     user,
@@ -357,11 +353,9 @@ export function addCrowd(file: string, tenantId: number, { user, plans, status }
      select plan + i, :tenant, (select user_id from users where tenant_id = :tenant and partner_user_id = :user), :user || ' ' || i, :amount,
        'weekly', 1, :now, 'active', :now, :now from n, base`,
   ]
-  // Plans come last, since they determine the number of the others; the keys are checked at the commit.
-  db.pragma('defer_foreign_keys = on')
-  db.exec('begin')
-  db.pragma('defer_foreign_keys = on')
-  for (const step of steps) db.prepare(step).run(values)
-  db.exec('commit')
-  db.close()
+  fill(file, (db) => {
+    // Plans come last, since they determine the number of the others; the keys are checked at the commit.
+    db.pragma('defer_foreign_keys = on')
+    for (const step of steps) db.prepare(step).run(values)
+  })
 }

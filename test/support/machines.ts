@@ -67,13 +67,20 @@ export function hasOwnMachine(t: TestContext): boolean {
   return false
 }
 
+/** Runs a script that must succeed without a complaint, as onOwnMachine does; answers its output. */
+export async function outOfOwnMachine(t: Pick<TestContext, 'after'>, script: string): Promise<string> {
+  const { code, out, err } = await onOwnMachine(t, script)
+  assert.deepEqual([code, err], [0, ''], out)
+  return out
+}
+
 /** Runs a script in bash that stops at the first failure. TRANCHE is the path of the executable. */
 export async function onOwnMachine(
   t: Pick<TestContext, 'after'>,
   script: string,
 ): Promise<{ code: number | null; out: string; err: string }> {
   const env = {
-    PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
+    PATH: PATHS,
     TRANCHE: EXECUTABLE,
     HOME: '/home',
     LANG: 'C.UTF-8',
@@ -160,12 +167,7 @@ export async function twoMachines(
     const enter = ['nsenter', '--target', pid, '--mount', '--net', '--pid'] as const
     const start: Machine['start'] = (script) => {
       const [file, ...argv] = enter
-      const bash = spawn(file, [...argv, 'bash', '-euo', 'pipefail'], {
-        env: { PATH: PATHS, HOME: '/home', LANG: 'C.UTF-8' },
-        stdio: 'pipe',
-      })
-      bash.stdin.on('error', () => {}).end(`cd /mnt/here\n${script}`)
-      return bash
+      return bashBehind(file, argv, '/home', `cd /mnt/here\n${script}`)
     }
     await wire(running)
     return { run: (script) => finished(start(script), script), start, enter, cutPower: off }
@@ -174,6 +176,16 @@ export async function twoMachines(
 }
 
 const PATHS = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
+
+/** A shell behind the program that enters a machine; it stops at the first failure of the script. */
+function bashBehind(file: string, argv: readonly string[], home: string, script: string): ChildProcess {
+  const bash = spawn(file, [...argv, 'bash', '-euo', 'pipefail'], {
+    env: { PATH: PATHS, HOME: home, LANG: 'C.UTF-8' },
+    stdio: 'pipe',
+  })
+  bash.stdin.on('error', () => {}).end(script)
+  return bash
+}
 
 /** The first process of the machine, which all others end with, once its folders are there. */
 async function firstProcess(shell: ChildProcess): Promise<string> {
@@ -197,29 +209,14 @@ const ADDRESSES = { a: '10.0.0.1', b: '10.0.0.2' } as const
 async function wire(running: ReadonlyMap<string, { pid: string }>): Promise<void> {
   const [a, b] = [running.get('a')?.pid, running.get('b')?.pid]
   if (a === undefined || b === undefined) return
-  execFileSync('ip', [
-    'link',
-    'add',
-    'cable',
-    'netns',
-    a,
-    'type',
-    'veth',
-    'peer',
-    'name',
-    'cable',
-    'netns',
-    b,
-  ])
+  const cable = `link add cable netns ${a} type veth peer name cable netns ${b}`
+  execFileSync('ip', cable.split(' '))
   for (const [pid, other] of [
     [a, ADDRESSES.b],
     [b, ADDRESSES.a],
   ] as const) {
-    const inside = ['nsenter', '--target', pid, '--net', 'ip']
-    execFileSync('sh', [
-      '-ec',
-      `${inside.join(' ')} link set cable up; ${inside.join(' ')} route add ${other} dev cable`,
-    ])
+    const inside = `nsenter --target ${pid} --net ip`
+    execFileSync('sh', ['-ec', `${inside} link set cable up; ${inside} route add ${other} dev cable`])
   }
 }
 
@@ -238,19 +235,8 @@ async function finished(bash: ChildProcess, script: string): Promise<string> {
 
 /** In addition to the smallest Debian 12: packages for the units, for the guides on a server, and for the samples. */
 const DEBIAN = [
-  'systemd',
-  'systemd-sysv',
-  'dbus',
-  'libstdc++6',
-  'libatomic1',
-  'ca-certificates',
-  'cron',
-  'curl',
-  'openssl',
-  'restic',
-  'sqlite3',
-  'nodejs',
-  'python3',
+  ...['systemd', 'systemd-sysv', 'dbus', 'libstdc++6', 'libatomic1', 'ca-certificates', 'cron', 'curl'],
+  ...['openssl', 'restic', 'sqlite3', 'nodejs', 'python3'],
 ]
 const DEBIAN_FOLDER = join(dirname(EXECUTABLE), '.debian')
 
@@ -315,7 +301,6 @@ export async function bootedMachine(
     if (nspawn.exitCode === null) process.kill(leader === '' ? (nspawn.pid ?? 0) : Number(leader), 'SIGKILL')
     await gone
   })
-  const enter = () => ['--target', leader, '--all', 'bash', '-euo', 'pipefail']
   for (;;) {
     assert.equal(nspawn.exitCode, null, said)
     const children = readFileSync(`/proc/${nspawn.pid}/task/${nspawn.pid}/children`, 'utf8')
@@ -325,11 +310,7 @@ export async function bootedMachine(
     await pause(100)
   }
   const run: Machine['run'] = (script) => {
-    const bash = spawn('nsenter', enter(), {
-      env: { PATH: PATHS, HOME: '/root', LANG: 'C.UTF-8' },
-      stdio: 'pipe',
-    })
-    bash.stdin.on('error', () => {}).end(`cd /root\n${script}`)
+    const bash = bashBehind('nsenter', ['--target', leader, '--all'], '/root', `cd /root\n${script}`)
     return finished(bash, script)
   }
   return { run }

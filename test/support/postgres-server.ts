@@ -94,17 +94,7 @@ function makeCluster(): string {
   const folder = mkdtempSync(join(shortFolder(), 'tpg-'))
   process.once('exit', () => rmSync(folder, { recursive: true, force: true }))
   const data = join(folder, 'data')
-  const settings = [
-    '--no-sync',
-    '--data-checksums',
-    '-A',
-    'trust',
-    '--locale=C',
-    '-E',
-    'UTF8',
-    '-U',
-    'tranche',
-  ]
+  const settings = '--no-sync --data-checksums -A trust --locale=C -E UTF8 -U tranche'.split(' ')
   execFileSync(serverProgram('initdb'), ['-D', data, ...settings], { ...ownerOf(folder), stdio: 'pipe' })
   return data
 }
@@ -423,15 +413,18 @@ type Ending = { after: (end: () => void) => void }
 
 type Proxy = {
   url: string
-  /** Lets the next commit meet its fate; resolves then. `after` runs before anybody may connect again. */
-  next: (fate: Fate, after?: () => Promise<void>) => Promise<void>
+  /**
+   * Lets the next commit, or another statement, meet its fate; resolves then. `after` runs before anybody may connect
+   * again.
+   */
+  next: (fate: Fate, after?: () => Promise<void>, statement?: string) => Promise<void>
   /** Ends every open connection. */
   cut: () => void
   /** Sets where connections lead from now on. */
   leadTo: (server: Place) => void
 }
 
-const COMMIT = Buffer.from('commit\0')
+const COMMIT = 'commit\0'
 const COMMITTED = Buffer.from('COMMIT\0')
 const ROLLED_BACK = Buffer.from('ROLLBA\0')
 /** The bytes of a message's kind and length. */
@@ -443,7 +436,7 @@ export async function proxyTo(t: Ending, server: Place, database: string): Promi
   const cut = () => {
     for (const socket of sockets) socket.destroy()
   }
-  let plan: { fate: Fate; after: () => Promise<void>; met: () => void } | null = null
+  let plan: { fate: Fate; after: () => Promise<void>; statement: string; met: () => void } | null = null
   let open = Promise.resolve()
   const sockets = new Set<Socket>()
 
@@ -461,7 +454,7 @@ export async function proxyTo(t: Ending, server: Place, database: string): Promi
       mine?.met()
     }
     client.on('data', (bytes: Buffer) => {
-      if (plan && bytes.includes(COMMIT)) [mine, plan] = [plan, null]
+      if (plan && bytes.includes(plan.statement)) [mine, plan] = [plan, null]
       if (mine?.fate !== 'never arrives') return void upstream.write(bytes)
       upstream.destroy()
       meet()
@@ -487,9 +480,9 @@ export async function proxyTo(t: Ending, server: Place, database: string): Promi
   })
   return {
     url: `postgres://tranche@127.0.0.1:${(listener.address() as AddressInfo).port}/${database}`,
-    next: (fate, after = async () => {}) =>
+    next: (fate, after = async () => {}, statement = COMMIT) =>
       new Promise((met) => {
-        plan = { fate, after, met }
+        plan = { fate, after, statement, met }
       }),
     cut,
     leadTo: (server) => {

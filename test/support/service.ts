@@ -249,6 +249,8 @@ export type Shell = {
     key: string,
     body?: string,
   ) => Promise<{ status: number; text: string }>
+  /** As call, with bodies as values; the path goes on from /partner/v1/. */
+  ask: (key: string, method: string, path: string, body?: object) => Promise<Omit<Answer, 'headers'>>
 }
 type ShellOptions = {
   terminal?: boolean
@@ -297,6 +299,12 @@ export function openShell(t: Pick<TestContext, 'after'>): Shell {
       const response = await fetch(url + path, { method, headers, ...(body !== undefined && { body }) })
       return { status: response.status, text: await response.text() }
     },
+
+    async ask(key, ...asked) {
+      api ??= serve()
+      const { url } = await api
+      return callAt({ url, key }, ...asked)
+    },
   }
 }
 
@@ -343,18 +351,26 @@ export function errorOf(err: string): { code: string; message: string } {
 export const me = (url: string, key: string): Promise<Response> =>
   fetch(`${url}/partner/v1/me`, { headers: { authorization: `Bearer ${key}`, connection: 'close' } })
 
+/** A call whose path goes on from /partner/v1/. A text is sent as it is. */
+export async function callAt(
+  { url, key }: { url: string; key: string },
+  method: string,
+  path: string,
+  body?: object | string,
+): Promise<Answer> {
+  const headers = { authorization: `Bearer ${key}`, connection: 'close' }
+  const sent = typeof body === 'string' ? body : JSON.stringify(body)
+  const answer = await fetch(`${url}/partner/v1/${path}`, { method, headers, ...(sent && { body: sent }) })
+  return { status: answer.status, headers: answer.headers, body: await answer.json() }
+}
+
 /** Makes calls of the API that must be answered with 200. */
 export const callerOf =
   (url: string, key: string) =>
   async <T>(method: string, path: string, body?: object): Promise<T> => {
-    const answer = await fetch(`${url}/partner/v1${path}`, {
-      method,
-      headers: { authorization: `Bearer ${key}`, connection: 'close' },
-      ...(body && { body: JSON.stringify(body) }),
-    })
-    const text = await answer.text()
-    assert.equal(answer.status, 200, `${method} ${path}: ${text}`)
-    return JSON.parse(text)
+    const answer = await callAt({ url, key }, method, path.slice(1), body)
+    assert.equal(answer.status, 200, `${method} ${path}: ${JSON.stringify(answer.body)}`)
+    return answer.body as T
   }
 
 /** A folder with a database, where serve finds it by default, and a key. */
