@@ -7,7 +7,8 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { createConfig, lintFromString } from '@redocly/openapi-core'
 import { EVENT_NAME } from '../../src/core/webhook.ts'
-import { ERROR_STATUS } from '../../src/http/error-codes.ts'
+import { ERROR_CODES, ERROR_STATUS } from '../../src/http/error-codes.ts'
+import { ANYWHERE } from '../../src/http/openapi/document.ts'
 import { ANY_REFUSAL, BODY_REFUSALS } from '../../src/http/openapi/examples.ts'
 import { OPERATIONS } from '../../src/http/openapi/route-descriptions.ts'
 import { ROUTES } from '../../src/http/routes.ts'
@@ -33,6 +34,15 @@ const RECORD = join(import.meta.dirname, '../../fixtures/openapi/openapi.json')
 test('every route is described, and nothing else is', () => {
   const routes = ROUTES.map(({ method, path }) => `${method} ${path}`)
   assert.deepEqual(Object.keys(OPERATIONS).sort(), routes.sort())
+})
+
+test('every code is a refusal of some operation, but for calls that reach none', () => {
+  const named = new Set<string>([...ANYWHERE, ...BODY_REFUSALS])
+  for (const { refusals = [] } of Object.values(OPERATIONS)) for (const code of refusals) named.add(code)
+  assert.deepEqual(
+    ERROR_CODES.filter((code) => !named.has(code)),
+    ['method_not_allowed', 'request_timeout', 'expectation_failed', 'misdirected', 'headers_too_large'],
+  )
 })
 
 test('it is clean under the strictest rules of the linter', async () => {
