@@ -101,7 +101,7 @@ export const OWNERSHIP: readonly Row[] = [
     breaks:
       'The revocation of a key is audited and not stored. Anyone who has the key goes on buying with it.',
     find: 'revoked_at: revokedAt,',
-    replace: '',
+    replace: 'revoked_at: null,',
   },
   {
     name: 'disabled-partner-stays-awake',

@@ -5,6 +5,7 @@ import { setTier, type TierTerms } from '../../../src/core/fees.ts'
 import { usd } from '../../../src/core/money.ts'
 import { endMinimum, type Partner, setPartnerStatus } from '../../../src/core/partner.ts'
 import { HOUR_MS, plus } from '../../../src/core/time.ts'
+import { countDuePlans } from '../../../src/engine/pass.ts'
 import type { AuditEntry, ListedAuditEntry, Store } from '../../../src/store/store.ts'
 import {
   AUDIT,
@@ -214,6 +215,7 @@ export const partnerContract: Contract = (test) => {
     const status = (to: 'active' | 'disabled') =>
       store.changePartner('acme', (seen) => ({ ...seen, status: to, minTranche: usd('25.00') }), AUDIT)
     await status('disabled')
+    assert.equal(await countDuePlans(store), 1)
     assert.equal((await tick(world, '60000')).plansEvaluated, 1)
     await status('active')
     world.advance(60_000)
