@@ -142,7 +142,7 @@ suite('what somebody else put there', { concurrency: 2 }, () => {
     assert.deepEqual(JSON.parse(await succeeds(...copy, 'plain', '--json')).played_in, [])
     layLog()
     const words = await succeeds(...copy, 'words')
-    assert.ok(words.includes(`, verified, with its log ${source}-wal merged; `), words)
+    assert.ok(words.includes(`, verified, with ${source}-wal merged; `), words)
     layLog()
     assert.deepEqual(JSON.parse(await succeeds(...copy, 'json', '--json')).played_in, [`${source}-wal`])
     layLog()

@@ -125,12 +125,29 @@ export function longProse(file: string, text: string): string[] {
 
 // The rooms of src, for the test of the house rules.
 
-const rooms = (names: string): string[] => names.trim().split(/,\s+/)
-
 /** The rooms below the command line. */
-const BELOW_CLI = rooms(`
-  billing, copy, core, engine/backtest, engine/backtest-savings, engine/pass, engine/sandbox, engine/slot-reserve, http,
-  keys, lanes, log, machine, outgoing-call, plain-file, price, resources, store, webhook, whole-file`)
+const BELOW_CLI = [
+  'billing',
+  'copy',
+  'core',
+  'engine/backtest',
+  'engine/backtest-savings',
+  'engine/pass',
+  'engine/sandbox',
+  'engine/slot-reserve',
+  'http',
+  'keys',
+  'lanes',
+  'log',
+  'machine',
+  'outgoing-call',
+  'plain-file',
+  'price',
+  'resources',
+  'store',
+  'webhook',
+  'whole-file',
+]
 
 /** Imports of a command: those, and the modules that commands share. */
 const COMMAND = [...BELOW_CLI, 'cli', 'cli/context', 'cli/terminal']
@@ -143,39 +160,61 @@ export const ROOMS: Record<string, { may: string[]; packages?: string[] }> = {
   core: { may: ['core'], packages: ['decimal.js'] },
   'engine/slot-reserve': { may: ['core'], packages: [] },
   'engine/pass': {
-    may: rooms('core, engine/slot-reserve, types of store, types of machine'),
+    may: ['core', 'engine/slot-reserve', 'types of store', 'types of machine'],
     packages: [],
   },
   'engine/sandbox': {
-    may: rooms('core, engine/pass, engine/slot-reserve, types of store, types of machine'),
+    may: ['core', 'engine/pass', 'engine/slot-reserve', 'types of store', 'types of machine'],
   },
-  'engine/backtest': { may: rooms('core, engine/slot-reserve'), packages: [] },
-  'engine/backtest-savings': { may: rooms('core, engine/backtest'), packages: [] },
-  billing: { may: rooms('core, billing, types of store'), packages: ['node:crypto'] },
-  copy: { may: rooms('billing, core, store'), packages: ['node:crypto'] },
-  'store/postgres': { may: rooms('core, store, store/postgres, lanes, plain-file, resources, whole-file') },
+  'engine/backtest': { may: ['core', 'engine/slot-reserve'], packages: [] },
+  'engine/backtest-savings': { may: ['core', 'engine/backtest'], packages: [] },
+  billing: { may: ['core', 'billing', 'types of store'], packages: ['node:crypto'] },
+  copy: { may: ['billing', 'core', 'store'], packages: ['node:crypto'] },
+  'store/postgres': {
+    may: ['core', 'store', 'store/postgres', 'lanes', 'plain-file', 'resources', 'whole-file'],
+  },
   'store/sqlite': {
-    may: rooms('addon, core, store, store/sqlite, lanes, plain-file, resources, whole-file'),
+    may: ['addon', 'core', 'store', 'store/sqlite', 'lanes', 'plain-file', 'resources', 'whole-file'],
   },
-  store: { may: rooms('core, store'), packages: ['node:crypto'] },
+  store: { may: ['core', 'store'], packages: ['node:crypto'] },
   http: {
-    may: rooms('core, billing, http, keys, lanes, resources, types of store, types of machine, types of log'),
+    may: [
+      'core',
+      'billing',
+      'http',
+      'keys',
+      'lanes',
+      'resources',
+      'types of store',
+      'types of machine',
+      'types of log',
+    ],
   },
-  webhook: { may: rooms('core, outgoing-call, resources, webhook, types of store, types of http') },
-  price: { may: rooms('core, outgoing-call, plain-file, price, types of store') },
+  webhook: { may: ['core', 'outgoing-call', 'resources', 'webhook', 'types of store', 'types of http'] },
+  price: { may: ['core', 'outgoing-call', 'plain-file', 'price', 'types of store'] },
   cli: { may: COMMAND },
   // The only room that knows which stores there are.
-  'cli/context': { may: rooms('machine, store, store/postgres, store/sqlite, core'), packages: [] },
-  'cli/terminal': { may: rooms('core, types of cli/context, types of store') },
+  'cli/context': { may: ['machine', 'store', 'store/postgres', 'store/sqlite', 'core'], packages: [] },
+  'cli/terminal': { may: ['core', 'types of cli/context', 'types of store'] },
   'cli/init': { may: [...COMMAND, 'cli/init'] },
   'cli/trial': { may: [...COMMAND, 'cli/trial'] },
   'cli/demo': { may: [...COMMAND, 'cli/demo'] },
   'cli/program': {
-    may: rooms('core, store, cli, cli/context, cli/demo, cli/init, cli/terminal, cli/trial, resources'),
+    may: [
+      'core',
+      'store',
+      'cli',
+      'cli/context',
+      'cli/demo',
+      'cli/init',
+      'cli/terminal',
+      'cli/trial',
+      'resources',
+    ],
   },
-  main: { may: rooms('core, store, cli, cli/program, machine, types of cli/context') },
+  main: { may: ['core', 'store', 'cli', 'cli/program', 'machine', 'types of cli/context'] },
   machine: { may: ['core'] },
-  keys: { may: rooms('core, types of machine, types of store'), packages: ['node:crypto'] },
+  keys: { may: ['core', 'types of machine', 'types of store'], packages: ['node:crypto'] },
   lanes: { may: [], packages: [] },
   log: { may: ['core'] },
   'outgoing-call': { may: ['core'] },
@@ -183,7 +222,7 @@ export const ROOMS: Record<string, { may: string[]; packages?: string[] }> = {
   resources: { may: [] },
   'plain-file': { may: ['core'], packages: ['node:fs'] },
   'whole-file': {
-    may: rooms('core, plain-file'),
+    may: ['core', 'plain-file'],
     packages: ['node:crypto', 'node:fs', 'node:fs/promises', 'node:os', 'node:path'],
   },
 }

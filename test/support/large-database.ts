@@ -300,9 +300,6 @@ export function fill(file: string, work: (db: Database) => void): void {
   }
 }
 
-/** Adds plans to a database that has none. */
-export const addPlans = (db: Database, layout: Layout): void => addAll(db, plansOf(layout, hexInSqlite))
-
 export const addTrades = (db: Database, trades: Trades): void => addAll(db, tradesOf(trades, hexInSqlite))
 
 export function addYear(db: Database, year: Year): void {

@@ -68,7 +68,7 @@ async function move(cli: Cli, { from, to }: Ends, seal: boolean): Promise<void> 
     tables: copied.tables,
     played_in: copied.playedIn,
   }
-  const beside = copied.playedIn.map((name) => `, with its log ${name} merged`).join('')
+  const beside = copied.playedIn.map((name) => `, with ${name} merged`).join('')
   const source = copied.movedAt
     ? `; ${from.shown} has moved and takes no more writes`
     : `; ${from.shown} still takes writes, and they are not in the copy`

@@ -147,7 +147,7 @@ function showRestored(cli: Cli, database: Database, old: Replaced, { sinceCopy, 
   if (old.additions.length > 0)
     note(cli, `Not made by tranche, and left as it is: ${old.additions.join(', ')}.`)
   for (const why of sinceCopy?.unread ?? []) warn(cli, `not read: ${why}`)
-  const played = old.playedIn.map((name) => `its log ${name} was merged into it`)
+  const played = old.playedIn.map((name) => `${name} was merged into it`)
   const left = [
     old.database && `the old one is ${old.database}`,
     old.log && `the log that was beside it is ${old.log}`,
