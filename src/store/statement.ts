@@ -53,6 +53,9 @@ export function query<Value>(text: Text, read?: (row: never) => Value): Query<Va
 /** The rows of a result, as the statement reads them. */
 export const readBy = <Row>({ read }: Query<Row>, rows: readonly unknown[]): Row[] =>
   read ? rows.map((row) => read(row as never)) : (rows as Row[])
+/** The first row of a result, if it has one. */
+export const readFirst = <Row>({ read }: Query<Row>, row: unknown): Row | undefined =>
+  row !== undefined && read ? read(row as never) : (row as Row | undefined)
 
 /** Rows read without a break: a few milliseconds on a file, where a reader blocks all others in its process. */
 export const PAGE_ROWS = 5_000

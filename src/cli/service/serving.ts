@@ -192,8 +192,6 @@ export function keepHeapSmall(): void {
   // V8 allocates objects that often survive its nursery as old ones: here, pieces of calls that wait for their turn or
   // their commit. Once dead, each of them would keep its whole call in memory until the next full collection.
   setFlagsFromString('--no-allocation-site-pretenuring')
-  // A full collection when the heap has grown by a third, not when it has doubled.
-  setFlagsFromString('--memory-saver-mode')
 }
 
 /** Resolves at the first signal to stop; a second one, of either kind, ends the process at once. */

@@ -4,7 +4,7 @@ import type { Statement } from 'better-sqlite3'
 import type { Instant } from '../../core/time.ts'
 import { refuseFrozen } from '../frozen.ts'
 import { timeAt } from '../shared/sandboxes.ts'
-import { type Params, type Query, query, readBy } from '../statement.ts'
+import { type Params, type Query, query, readBy, readFirst } from '../statement.ts'
 import {
   always,
   type Base,
@@ -101,12 +101,16 @@ function statementsOf(db: Database, tally: Tally): Tx {
   const prepared: Prepared[] = []
   const ready = (query: Query<unknown>): Prepared => (prepared[query.id] ??= prepare(db, query))
   const step = <T>(answer: () => T): Step<T> => new Answered(tally, answer)
+  const first = <Row>(query: Query<Row>, params: Params): Row | undefined => {
+    const found = ready(query)
+    return readFirst(query, found.statement.get(valuesOf(found, params)))
+  }
   return {
     all: (query, params = NONE) => step(() => readBy(query, allOf(ready(query), params))),
-    get: (query, params = NONE) => step(() => readBy(query, getOf(ready(query), params))[0]),
+    get: (query, params = NONE) => step(() => first(query, params)),
     run: (query, params = NONE) => step(() => runOf(ready(query), params)),
     lock: () => NOTHING,
-    nextId: (table) => step(() => Number(getOf(ready(NEXT_IDS[table]), NONE)[0]?.id)),
+    nextId: (table) => step(() => Number(first(NEXT_IDS[table], NONE)?.id)),
     turn: () => NOTHING,
     together: (...steps) => step(() => steps.map(finished) as never),
     when: (condition, made) => (condition ? made() : NOTHING),
@@ -133,12 +137,6 @@ class Answered<T> extends Once<T> implements Iterator<never, T> {
 function allOf(prepared: Prepared, params: Params): unknown[] {
   if (prepared.set === null) return prepared.statement.all(valuesOf(prepared, params))
   return partsOf(prepared, prepared.set, params).flatMap(([part, rows, named]) => part.all(rows, named))
-}
-
-/** The first row, if there is one. */
-function getOf(prepared: Prepared, params: Params): Params[] {
-  const row = prepared.statement.get(valuesOf(prepared, params)) as Params | undefined
-  return row ? [row] : []
 }
 
 function runOf(prepared: Prepared, params: Params): number {
