@@ -1,4 +1,4 @@
-// Processes of their own that do one job after another for the bench: the load, the floors and the peers.
+// Processes of their own that do one job after another for the bench: the load and the floors.
 
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'

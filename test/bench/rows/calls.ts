@@ -90,19 +90,15 @@ const writing = ({ name, what, warmUp, make, byHand }: Write): Row => ({
 })
 
 /** Confirms one execution after the other. */
-export const confirmation = (
-  key: string,
-  ids: string,
-  part: [status: string, usd: string] = ['filled', '10.00'],
-): Call => ({
+const confirmation = (key: string, ids: string): Call => ({
   connections: CONNECTIONS,
   method: 'POST',
   path: '/partner/v1/executions/$ID/confirm',
   key,
   body: JSON.stringify({
     partner_order_id: 'order-$ID',
-    status: part[0],
-    usd_amount: part[1],
+    status: 'filled',
+    usd_amount: '10.00',
     btc_amount: '0.00020000',
     execution_price: '50000.00',
   }),
@@ -110,7 +106,7 @@ export const confirmation = (
 })
 
 /** Writes lines for the load, and returns the name of their file. */
-export function linesIn({ folder }: Stage, name: string, lines: readonly string[]): string {
+function linesIn({ folder }: Stage, name: string, lines: readonly string[]): string {
   const file = join(folder, `${name}.ids`)
   writeFileSync(file, lines.join('\n'))
   return file

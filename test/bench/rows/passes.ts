@@ -1,14 +1,12 @@
-// Ticks in which every plan fires, with limit prices in the order of the file or in none at all; passes that fire
-// nothing, over few plans and over many; and the whole way from a tick to the confirmation of each instruction.
+// Ticks in which every plan fires, with limit prices in the order of the file or in none at all, and passes that fire
+// nothing, over few plans and over many.
 
-import { join } from 'node:path'
 import type { Layout } from '../../support/large-database.ts'
 import { type Backend, plansWith } from '../backend.ts'
-import { type Server, startHelper, startLoad, startRaw } from '../helper.ts'
+import { startHelper, startRaw } from '../helper.ts'
 import type { InsideJob } from '../inside.ts'
-import { forEach, type Run, run, serve } from '../program.ts'
-import { counted, cpuOf, type Figures, multiple, type Row, rateTo, type Stage, type Take } from '../row.ts'
-import { confirmation, linesIn } from './calls.ts'
+import { forEach, type Run, run } from '../program.ts'
+import { counted, cpuOf, type Figures, multiple, type Row, rateTo, type Take } from '../row.ts'
 
 /** The duration of a tick by its own account. */
 type Ticked = Run & { durationMs: number }
@@ -81,7 +79,7 @@ const idlePass: Row = {
     const idle = async (plans: number): Promise<Take> => {
       const { database } = await on.place(stage, `idle-${plans}`, plansWith({ plans, limits: 'in turns' }))
       const inside = await startHelper<InsideJob, Figures>(stage, 'inside.ts')
-      const take = () => inside.ask({ work: 'idle passes', database, jobs: 0 })
+      const take = () => inside.ask({ database })
       await take()
       return take
     }
@@ -92,74 +90,4 @@ const idlePass: Row = {
   },
 }
 
-// An instruction from its firing to its confirmation, beside a job queue that stores jobs in the same kind of database:
-// its add, claim and done.
-
-const PEERS = { file: 'plainjob', postgres: 'pg-boss' } as const
-
-const beside = (store: Backend['store']): Row => ({
-  name: 'queue',
-  what: 'fire, poll and confirm over HTTP, beside add, claim and done inside a process',
-  main: 'per_second',
-  store,
-  ratios: [rateTo(PEERS[store], PEERS[store])],
-
-  async prepare(stage, { on, pick }) {
-    const jobs = pick({ quick: 2_000, full: 50_000 })
-    const ours = await instructions(stage, on, jobs)
-    const empty = await on.place(stage, 'queue')
-    const work = PEERS[store]
-    const peer: Take = async (round) => {
-      const file = join(stage.folder, `${work}-${round}.db`)
-      const database = on.store === 'file' ? file : await on.copyOf(empty.database, work)
-      return peerTurn({ work, database, jobs })
-    }
-    return { on: `${counted(jobs)} instructions or jobs a turn`, contestants: { ours, [work]: peer } }
-  },
-})
-
-/** Every plan fires, the partner polls all instructions, and confirms each. */
-async function instructions(stage: Stage, on: Backend, jobs: number): Promise<Take> {
-  const { database, key } = await on.place(stage, 'template', plansWith({ plans: jobs, limits: 'alike' }))
-  const load = await startLoad(stage)
-  return async (round) => {
-    const copy = await on.copyOf(database, 'ours')
-    const served = await serve(stage, copy)
-    const { durationMs } = await fireAll(copy, jobs)
-    const begun = performance.now()
-    const ids = await pollAll(served, key)
-    const polledMs = performance.now() - begun
-    if (ids.length !== jobs) throw new Error(`${ids.length} of ${jobs} instructions have come`)
-    // Each instruction is for the amount its plan fired: part of it is reported as bought.
-    const call = confirmation(key, linesIn(stage, `round-${round}`, ids), ['partial', '1.00'])
-    const { per_second = Number.NaN } = await load(served, { ...call, calls: jobs })
-    await served.end()
-    return { per_second: (1000 * jobs) / (durationMs + polledMs + (1000 * jobs) / per_second) }
-  }
-}
-
-/** Polls until nothing remains. Throws on any answer but 200. */
-async function pollAll({ url }: Server, key: string): Promise<string[]> {
-  const ids: string[] = []
-  for (;;) {
-    const headers = { authorization: `Bearer ${key}` }
-    const response = await fetch(`${url}/partner/v1/executions/due`, { headers })
-    const page = (await response.json()) as { execution_id: string }[]
-    if (response.status !== 200) throw new Error(JSON.stringify(page))
-    for (const { execution_id } of page) ids.push(execution_id)
-    if (response.headers.get('x-due-remaining') === '0') return ids
-  }
-}
-
-/** A single turn of a peer, in a process of its own. */
-async function peerTurn(job: InsideJob): Promise<Figures> {
-  const endings: (() => unknown)[] = []
-  try {
-    const inside = await startHelper<InsideJob, Figures>({ after: (end) => endings.push(end) }, 'inside.ts')
-    return await inside.ask(job)
-  } finally {
-    for (const end of endings) await end()
-  }
-}
-
-export const PASSES = [pass, plunge, idlePass, beside('file'), beside('postgres')]
+export const PASSES = [pass, plunge, idlePass]
