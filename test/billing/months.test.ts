@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { DAY_MS, type Instant, plus } from '../../src/core/time.ts'
+import { each } from '../store/world.ts'
 import { type Entry, type Office, openOffice, utc } from './books.ts'
 
 const NEXT_YEAR = utc(2029, 0, 15)
@@ -18,10 +19,12 @@ test('the time of execution does not choose the month, and is beside it', async 
   ])
   office.setClock(NEXT_YEAR)
   const trades = await office.json('billing export --month 2027-02 --report trades --format json')
-  assert.deepEqual(
-    trades.map((trade: { executed_at: string }) => trade.executed_at),
-    ['2027-01-31T23:00:00.000Z', '1969-12-31T00:00:00.000Z', '2027-02-03T00:00:00.000Z', null],
-  )
+  assert.deepEqual(each(trades, 'executed_at'), [
+    '2027-01-31T23:00:00.000Z',
+    '1969-12-31T00:00:00.000Z',
+    '2027-02-03T00:00:00.000Z',
+    null,
+  ])
 })
 
 test('a month without trades is a header, or an empty array', async (t) => {
@@ -34,10 +37,7 @@ test('a month without trades is a header, or an empty array', async (t) => {
   assert.equal(await form('trades', 'json'), '[]\n')
   assert.equal(await form('users', 'json'), '[]\n')
   const summary = JSON.parse(await form('summary', 'json'))
-  assert.deepEqual(
-    summary.map((row: Record<string, unknown>) => [row.environment, row.trade_count, row.average_price_usd]),
-    [['live', 0, null]],
-  )
+  assert.deepEqual(each(summary, 'environment', 'trade_count', 'average_price_usd'), [['live', 0, null]])
   const [live] = (await form('summary', 'csv')).split('\r\n').slice(1)
   assert.equal(
     live,
@@ -435,15 +435,12 @@ test('the partners report adds the months of each partner up, exactly', async (t
   await office.read('tick --price 64000')
 
   const rows = await office.json('billing export --year 2026 --report partners --format json')
-  assert.deepEqual(
-    rows.map((row: Row) => [row.partner_slug, row.from_month, row.to_month, row.final, row.total_fee_usd]),
-    [
-      // By slug, regardless of when each was created; each from its first month on.
-      ['acme', '2026-05', '2026-07', false, '3519.98'],
-      ['bolt', '2026-03', '2026-07', false, '57.43'],
-      ['late-leaver', '2026-03', '2026-07', false, '29.97'],
-    ],
-  )
+  assert.deepEqual(each(rows, 'partner_slug', 'from_month', 'to_month', 'final', 'total_fee_usd'), [
+    // By slug, regardless of when each was created; each from its first month on.
+    ['acme', '2026-05', '2026-07', false, '3519.98'],
+    ['bolt', '2026-03', '2026-07', false, '57.43'],
+    ['late-leaver', '2026-03', '2026-07', false, '29.97'],
+  ])
   const months: Summed[] = await office.json('billing export --year 2026 --format json')
   for (const row of rows as Summed[]) {
     const own = months.filter(({ partner_slug }) => partner_slug === row.partner_slug)

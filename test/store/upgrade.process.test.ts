@@ -90,13 +90,10 @@ suite('upgrade', { concurrency: 3 }, () => {
     db.close()
     const { out } = await trancheHere(file, 'execution', 'late-fills', '--json')
     const rows = JSON.parse(out) as Record<string, unknown>[]
-    assert.deepEqual(
-      rows.map((row) => [row.partner_order_id, row.reason, row.decided_at]),
-      [
-        ['o1', 'execution_cancelled', '1970-01-01T00:00:00.002Z'],
-        ['o2', 'execution_cancelled', null],
-      ],
-    )
+    assert.deepEqual(each(rows, 'partner_order_id', 'reason', 'decided_at'), [
+      ['o1', 'execution_cancelled', '1970-01-01T00:00:00.002Z'],
+      ['o2', 'execution_cancelled', null],
+    ])
   })
 
   test('every command upgrades on its way, several at once only once', async (t) => {
