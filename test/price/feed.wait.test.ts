@@ -46,6 +46,12 @@ describe('an exchange that answers in its own shape', { concurrency: true }, () 
 
 const coinbase = (over: object): Answer => json({ ...GOOD.coinbase, bid: undefined, ask: undefined, ...over })
 const BAD: [string, Exchange, Answer, RegExp][] = [
+  [
+    'kraken with 200 and an error',
+    'kraken',
+    json({ error: ['EQuery:Unknown asset pair'] }),
+    /Unknown asset pair/,
+  ],
   ['kraken with a price and an error', 'kraken', json({ ...GOOD.kraken, error: ['EService:Busy'] }), /Busy/],
   ['kraken without a result', 'kraken', json({ error: [] }), /no "result"/],
   ['kraken with an empty result', 'kraken', json({ error: [], result: {} }), /is not an object/],

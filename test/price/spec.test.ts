@@ -19,6 +19,12 @@ describe('a JSON ticker of anybody', { concurrency: true }, () => {
     ['an exponent with a sign and zeros', '{"p":6.42505E+04}', '#/p', '64250.5'],
     ['a small number with an exponent', '{"p":0.00642505e0000007}', '#/p', '64250.5'],
     ['a large one with an exponent below zero', '{"p":642505000000e-7}', '#/p', '64250.5'],
+    [
+      'digits a double cannot hold, with an exponent',
+      '{"p":1.2345678123456785e7}',
+      '#/p',
+      '12345678.12345678',
+    ],
     ['the least there is, with an exponent', '{"p":1e-8}', '#/p', '0.00000001'],
     ['the most there is, with an exponent', '{"p":9999999999999999e-8}', '#/p', '99999999.99999999'],
     ['a name of percent-encoded text', '{"last price":"7"}', '#/last%20price', '7'],
