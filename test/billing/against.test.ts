@@ -41,12 +41,7 @@ async function against(office: Office, text: string | Buffer, more = '') {
   return { code, err, ...(out === '' ? {} : JSON.parse(out)) }
 }
 
-type Finding = {
-  finding: string
-  partner_order_id: string | null
-  line: number | null
-  remark: string | null
-}
+type Finding = Record<'finding' | 'partner_order_id' | 'remark', string | null> & { line: number | null }
 const brief = ({ findings }: { findings: Finding[] }) =>
   findings.map(({ finding, partner_order_id, line }) => [finding, partner_order_id, line])
 
@@ -264,10 +259,8 @@ test('what cannot be read exactly is refused with its line', async (t) => {
       /line 1: there is no column partner_order_id \(found: order, usd\); --column-order names/,
     ],
     [`${HEAD.trim()},usd_amount\n`, /line 1: two columns are called usd_amount/],
-    [`partner_order_id,${HEAD}`, /line 1: two columns are called partner_order_id/],
     [row('A-2,"1,234.50",1'), /line 3: usd_amount is "1,234\.50": an amount is a decimal/],
     [row('A-2,1e3,1'), /line 3: usd_amount is "1e3"/],
-    [row('A-2,0x10,1'), /line 3: usd_amount is "0x10"/],
     [row('A-2,1,.5'), /line 3: btc_amount is "\.5"/],
     [row('A-2,10,'), /line 3: it has dollars or bitcoin alone/],
     [row('A-2,10'), /line 3: it has 2 cells, and the header 3/],
@@ -282,7 +275,6 @@ test('what cannot be read exactly is refused with its line', async (t) => {
     ],
     [EQUAL.replaceAll(',', ';'), /line 1: its cells are separated by semicolons/],
     [EQUAL.replaceAll(',', '\t'), /line 1: its cells are separated by tabs/],
-    [`partner_order_id;"usd_amount";btc_amount\n`, /line 1: its cells are separated by semicolons/],
     [`${HEAD.replaceAll(',', ';')}"A;1";10,5;1\n`, /line 1: its cells are separated by semicolons/],
     [row('A-2,"10,50",1'), /line 3: usd_amount is "10,50": .* --decimal-comma reads it/],
     [row('A-2,"1,050",1'), /line 3: usd_amount is "1,050": an amount is a decimal such as 1234\.50\.$/],

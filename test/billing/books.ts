@@ -142,12 +142,8 @@ function enter(db: Database, of: Named, entries: Iterable<Entry>): void {
 }
 
 function tenantOf(db: Database, { slug, environment }: Named): bigint {
-  const tenant = db
-    .prepare<[string, string], bigint>(
-      'select tenant_id from tenants where partner_slug = ? and environment = ?',
-    )
-    .pluck()
-    .get(slug, environment)
+  const sql = 'select tenant_id from tenants where partner_slug = ? and environment = ?'
+  const tenant = db.prepare<[string, string], bigint>(sql).pluck().get(slug, environment)
   assert.ok(tenant !== undefined, `there is a tenant ${slug} ${environment}`)
   return tenant
 }
@@ -155,10 +151,9 @@ function tenantOf(db: Database, { slug, environment }: Named): bigint {
 type Book = { plan: bigint; user: bigint; window: bigint; start: Instant; next: number; spent: bigint }
 type Statements = ReturnType<typeof prepare>
 
-function openBook(
-  sql: Statements,
-  { tenant, name, entry: { user, at } }: { tenant: bigint; name: string; entry: Entry },
-): Book {
+type Where = { tenant: bigint; name: string; entry: Entry }
+
+function openBook(sql: Statements, { tenant, name, entry: { user, at } }: Where): Book {
   sql.user.run({ tenant, user, at })
   const userId = sql.findUser.get(tenant, user) as bigint
   // A later call continues the plan in a window of its own.

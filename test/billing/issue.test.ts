@@ -4,6 +4,7 @@ import assert from 'node:assert/strict'
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { each } from '../store/world.ts'
 import { type Office, openOffice, utc } from './books.ts'
 
 const ISSUER = {
@@ -74,14 +75,11 @@ test('numbers are given to a month once, in the order of the partners, and print
   assert.match(one.err, /^1 invoice issued\.\n$/)
   assert.match(one.out, /R-2026-0001 +2026-11-03 +2026-12-03 +bolt/)
   const rows = await rowsOf(office, issue)
-  assert.deepEqual(
-    rows.map(({ invoice_number, partner_slug, is_new }) => [invoice_number, partner_slug, is_new]),
-    [
-      ['R-2026-0002', 'acme', true],
-      ['R-2026-0001', 'bolt', false],
-      ['R-2026-0003', 'core', true],
-    ],
-  )
+  assert.deepEqual(each(rows, 'invoice_number', 'partner_slug', 'is_new'), [
+    ['R-2026-0002', 'acme', true],
+    ['R-2026-0001', 'bolt', false],
+    ['R-2026-0003', 'core', true],
+  ])
   const all = await office.tranche(issue)
   assert.match(all.err, /^0 invoices issued, 3 had been issued before; nothing is owed by idle\.\n$/)
   const printed = await office.read(page)
@@ -177,14 +175,11 @@ test('all invoices of a month are written by one command, and none while one cou
   const again = await office.tranche(write)
   assert.deepEqual([again.code, readFileSync(join(folder, 'acme-2026-10.html'), 'utf8')], [5, 'edited'])
   const forced = await rowsOf(office, `${write} --force`)
-  assert.deepEqual(
-    forced.map(({ invoice_number, total_usd }) => [invoice_number, total_usd]),
-    [
-      ['R-2026-0001', '5141.98'],
-      ['R-2026-0002', '50.00'],
-      ['R-2026-0003', '2.00'],
-    ],
-  )
+  assert.deepEqual(each(forced, 'invoice_number', 'total_usd'), [
+    ['R-2026-0001', '5141.98'],
+    ['R-2026-0002', '50.00'],
+    ['R-2026-0003', '2.00'],
+  ])
 })
 
 test('a credit note names the invoice that it corrects, and an index has both, by the date of the issue', async (t) => {
@@ -211,18 +206,13 @@ test('a credit note names the invoice that it corrects, and an index has both, b
     warnings: [],
   })
   for (const [number, usd, code, message] of [
-    [
-      'R-2026-0001',
-      '3320.99',
-      5,
-      /R-2026-0001 can be credited with 0\.01 to 3320\.98, what earlier credit notes/,
-    ],
+    ['R-2026-0001', '3320.99', 5, /can be credited with 0\.01 to 3320\.98, what earlier credit notes/],
     // A repeated request, as after a lost answer.
     [
       'R-2026-0001',
       '1000.01',
       5,
-      /R-2027-01 has already credited 1000\.01 for the same reason: give another reason to credit it again/,
+      /R-2027-01 has already credited 1000\.01 for the same reason: give another/,
     ],
     ['R-2027-01', '1.00', 5, /R-2027-01 is a credit note/],
     ['R-2026-0009', '1.00', 4, /Invoice R-2026-0009 not found/],

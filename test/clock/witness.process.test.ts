@@ -32,29 +32,18 @@ describe('what an answer tells of the time', () => {
   })
 
   const [right, wrong] = [T0, plus(T0, -YEAR_MS)]
-  const votes: [what: string, of: Testimony[], result: Instant | null][] = [
-    ['one alone', [testimony(wrong)], wrong],
-    [
-      'three against one with a wrong clock',
-      [testimony(right), testimony(wrong), testimony(right), testimony(right)],
-      right,
-    ],
-    ['two against one', [testimony(wrong), testimony(plus(wrong, 5)), testimony(right)], plus(wrong, 5)],
-    [
-      'two against two: nobody',
-      [testimony(right), testimony(right), testimony(wrong), testimony(wrong)],
-      null,
-    ],
-    [
-      'three that all differ: nobody',
-      [testimony(wrong), testimony(right), testimony(plus(right, DAY_MS))],
-      null,
-    ],
-    ['the silent do not vote', ['silent', 'silent', testimony(wrong)], wrong],
+  const votes: [what: string, of: ('silent' | Instant)[], result: Instant | null][] = [
+    ['one alone', [wrong], wrong],
+    ['three against one with a wrong clock', [right, wrong, right, right], right],
+    ['two against one', [wrong, plus(wrong, 5), right], plus(wrong, 5)],
+    ['two against two: nobody', [right, right, wrong, wrong], null],
+    ['three that all differ: nobody', [wrong, right, plus(right, DAY_MS)], null],
+    ['the silent do not vote', ['silent', 'silent', wrong], wrong],
     ['all silent', ['silent', 'silent'], null],
   ]
-  for (const [what, of, result] of votes) {
+  for (const [what, said, result] of votes) {
     test(`of several sources: ${what}`, () => {
+      const of = said.map((one) => (one === 'silent' ? one : testimony(one)))
       assert.deepEqual(majority('m', of), result === null ? 'silent' : testimony(result, 'm'))
     })
   }
@@ -62,11 +51,9 @@ describe('what an answer tells of the time', () => {
 
 describe('a feed passes on what its answers tell', { concurrency: true }, () => {
   test('a ticker with a time of its own, and one without', async (t) => {
+    const headers = { date: httpDate(T0) }
     for (const [exchange, answer] of Object.entries(tickersAt('60000'))) {
-      const { origin } = await startTicker(t, {
-        body: JSON.stringify(answer),
-        headers: { date: httpDate(T0) },
-      })
+      const { origin } = await startTicker(t, { body: JSON.stringify(answer), headers })
       const { testimony: heard } = await read(exchange, { [exchange as Exchange]: origin })
       assert.ok(typeof heard === 'object' && Math.abs(heard.at - T0) < 1000, exchange)
     }
@@ -173,11 +160,8 @@ test('a wrong witness holds nobody up forever: a tick that asks nobody goes on',
   assert.equal((await shop.run(0, 'tick')).code, 0)
   assert.ok(!(await kinds(shop)).includes('clock_disputed'))
   shop.headers.age = String(DAY_MS / 1000)
-  assert.equal(
-    (await shop.run(0, 'tick', '--price-feed', shop.feed)).code,
-    0,
-    'a cache says how old its answer is',
-  )
+  // A cache says how old its answer is.
+  assert.equal((await shop.run(0, 'tick', '--price-feed', shop.feed)).code, 0)
   // A cache that writes its own date, and passes on the age of the answer.
   shop.headers.date = httpDate(now())
   assert.equal((await shop.run(0, 'tick', '--price-feed', shop.feed)).code, 0)

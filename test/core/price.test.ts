@@ -98,19 +98,13 @@ type Fault = OddPrice['fault'] | null
 const oddOf = (
   [executionPrice, bitcoin]: readonly [price: string, btc: string],
   market: string | null,
-  amounts?: { usd: string; btc: string },
+  told = { usd: '10', btc: bitcoin },
 ): Fault => {
-  const report = {
-    status: 'filled',
-    usdAmount: usd('10'),
-    btcAmount: btc(bitcoin),
-    executionPrice: price(executionPrice),
-  }
-  const told = { usd: usd(amounts?.usd ?? '10'), btc: btc(amounts?.btc ?? bitcoin) }
-  const odd = oddPrice({ report } as unknown as Trade, {
-    amounts: told,
-    market: market === null ? null : price(market),
-  })
+  const fill = { status: 'filled', usdAmount: usd('10'), btcAmount: btc(bitcoin) }
+  const report = { ...fill, executionPrice: price(executionPrice) }
+  const amounts = { usd: usd(told.usd), btc: btc(told.btc) }
+  const facts = { amounts, market: market === null ? null : price(market) }
+  const odd = oddPrice({ report } as unknown as Trade, facts)
   assert.equal(odd?.price ?? report.executionPrice, report.executionPrice)
   return odd?.fault ?? null
 }

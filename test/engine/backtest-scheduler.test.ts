@@ -9,7 +9,7 @@ import { type Frequency, WINDOW_MS } from '../../src/core/window.ts'
 import { backtest, tranchesOf } from '../../src/engine/backtest.ts'
 import { openFile } from '../../src/store/sqlite/file/connection.ts'
 import { type Point, walk } from '../price/histories.ts'
-import { allExecutions } from '../store/world.ts'
+import { allExecutions, each } from '../store/world.ts'
 import { historyOf } from '../support/samples.ts'
 import { PLAN, startService, T0, USER } from '../support/service.ts'
 
@@ -107,14 +107,8 @@ test('a plan that cannot be decided is named and stops nobody else', async (t) =
   assert.equal(report.executionsCreated, 2)
   assert.equal(report.failed.length, 1)
   const due = await service.call('GET', '/partner/v1/executions/due')
-  assert.deepEqual(
-    due.body.map((execution: { partner_plan_id: string }) => execution.partner_plan_id),
-    ['p1', 'p3'],
-  )
+  assert.deepEqual(each(due.body, 'partner_plan_id'), ['p1', 'p3'])
   const [found] = await service.store.findPlans('broken')
   assert.equal(report.failed[0]?.planId, found?.planId)
-  assert.deepEqual(
-    (await service.store.findFaults()).map(({ kind }) => kind),
-    ['schedule'],
-  )
+  assert.deepEqual(each(await service.store.findFaults(), 'kind'), ['schedule'])
 })

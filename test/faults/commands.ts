@@ -42,18 +42,9 @@ export const COMMANDS: readonly Command[] = [
     name: 'billing export',
     lay: (file) => writeFileSync(beside(file, 'export.csv'), 'old'),
     argv: (file) =>
-      [
-        'billing',
-        'export',
-        '--month',
-        MONTH,
-        '--env',
-        'test',
-        '--report',
-        'summary',
-        '--force',
-        '--json',
-      ].concat('--output', beside(file, 'export.csv')),
+      `billing export --month ${MONTH} --env test --report summary --force --json --output`
+        .split(' ')
+        .concat(beside(file, 'export.csv')),
     assertDone: (file) => assert.match(readFileSync(beside(file, 'export.csv'), 'utf8'), /^[^\n]*acme/m),
   },
   {
@@ -140,14 +131,9 @@ export async function assertMendsItself(command: Command, file: string): Promise
   assert.equal(again.code, 0, `${command.name} again: ${again.err}`)
   command.assertDone(file)
   await assertSound(file)
-  assert.deepEqual(
-    readdirSync(dirname(file)).filter((name) => name.includes('.partial-')),
-    [],
-    `${command.name} leaves nothing aside`,
-  )
-  const copies = readdirSync(dirname(file)).filter((name) =>
-    /(replaced-.*Z|before-migration.*start|copy\.db)$/.test(name),
-  )
+  const names = readdirSync(dirname(file))
+  assert.ok(!names.some((name) => name.includes('.partial-')), `${command.name} leaves nothing aside`)
+  const copies = names.filter((name) => /(replaced-.*Z|before-migration.*start|copy\.db)$/.test(name))
   for (const copy of copies) assert.ok(executions(beside(file, copy)) >= 1, `${basename(copy)} is whole`)
 }
 

@@ -20,7 +20,7 @@ import {
 import { startTicker } from '../price/ticker.ts'
 import { paste } from '../support/process.ts'
 import { blocksOf } from '../support/samples.ts'
-import { fill, type Service, startService } from '../support/service.ts'
+import { fill, type Service, startService, USER } from '../support/service.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 const GUIDE = readFileSync(join(ROOT, 'docs/levers.md'), 'utf8')
@@ -54,14 +54,9 @@ test('every block of the guide does what it says', async (t) => {
   const service = await startService(t)
   // The commands go by the real clock.
   service.setClock(machine.clock())
-  const user = { partner_user_id: 'user-1', email: 'ann@example.org' }
+  const user = { ...USER, partner_user_id: 'user-1', email: 'ann@example.org' }
   await link(service, 'user-1')
-  await succeed(service, 'POST', USERS, {
-    ...user,
-    consent_accepted: true,
-    consent_version: 'v1',
-    consent_timestamp: '2026-01-01T00:00:00Z',
-  })
+  await succeed(service, 'POST', USERS, { ...user, consent_timestamp: '2026-01-01T00:00:00Z' })
   await plan(service, 'user-1', 'p')
   await service.tick(PRICE)
   const ID = String((await poll(service)).get('p')?.[0]?.execution_id)

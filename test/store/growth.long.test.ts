@@ -9,7 +9,6 @@ import { LATE_FILLS_MAX } from '../../src/core/confirmation.ts'
 import { usd } from '../../src/core/money.ts'
 import { REASON_MAX } from '../../src/core/text.ts'
 import { plus } from '../../src/core/time.ts'
-import { linkUser } from '../../src/core/user.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
 import { temporaryFolder } from '../support/database.ts'
 import {
@@ -19,6 +18,7 @@ import {
   filled,
   firstTranche,
   link,
+  linkWith,
   openWorld,
   report,
   sendPlan,
@@ -66,10 +66,8 @@ test('a thousand reports on one cancelled execution add a few kB, and are counte
   assert.equal(listed.length, LATE_FILLS_MAX)
   assert.equal(listed[0]?.unkept, CONFIRMATIONS / 2 - LATE_FILLS_MAX)
   const [found] = (await store.findWarnings()).filter(({ kind }) => kind === 'late_fills')
-  assert.match(
-    found?.message ?? '',
-    /^20 reported.*; 480 more were counted and not kept, such as of exec_\w+$/,
-  )
+  const said = /^20 reported.*; 480 more were counted and not kept, such as of exec_\w+$/
+  assert.match(found?.message ?? '', said)
   assert.deepEqual(await store.findFaults(), [])
 })
 
@@ -82,18 +80,11 @@ const COSTS: Record<string, { call: (world: World, n: number) => Promise<unknown
   },
   'another consent of a user': {
     call: ({ store, acme }, n) =>
-      store.changeUser(acme, 'u1', (seen, now) =>
-        linkUser(
-          seen,
-          {
-            partnerUserId: 'u1',
-            consentAccepted: true,
-            consentVersion: longest(n),
-            consentTimestamp: plus(T0, n),
-          },
-          now,
-        ),
-      ),
+      linkWith(store, acme, {
+        partnerUserId: 'u1',
+        consentVersion: longest(n),
+        consentTimestamp: plus(T0, n),
+      }),
     bytesMax: 8 * KIB,
   },
   'a new plan': {
@@ -113,9 +104,7 @@ const COSTS: Record<string, { call: (world: World, n: number) => Promise<unknown
     bytesMax: 8 * KIB,
   },
   'the same user and plan again': {
-    call: async ({ store, acme }) => {
-      await enrol(store, acme)
-    },
+    call: ({ store, acme }) => enrol(store, acme),
     bytesMax: 32,
   },
 }

@@ -52,12 +52,10 @@ test('the due set is complete and read once, however many plans are due at the s
       insert into schedules (plan_id, window_id, awake, next_run_at, limit_price, clock_at, window_start, window_end,
         budget, fireable, floor, tranche_index, slot, extras_left, next_extra_at)
       select i, 1, i % 5 <> 0, ${value}, ${value}, ${value}, case i % 3 when 0 then 7 else -1 end, ${value} + 100000, 1, 1, 1, 0, -1, 3, 0 from n`)
-    const idsWhere = (condition: string) =>
-      db
-        .prepare(`select plan_id from schedules where awake = 1 and ${condition} order by plan_id`)
-        .pluck()
-        .all()
-        .map(Number)
+    const idsWhere = (condition: string) => {
+      const sql = `select plan_id from schedules where awake = 1 and ${condition} order by plan_id`
+      return db.prepare(sql).pluck().all().map(Number)
+    }
     const due: [ranges: Parameters<typeof scheduler.listDuePlans>[0], condition: string][] = [
       [{ now: at(-1), livePrice: 0n as Price, leadMs: 0 }, 'true'],
       [{ now: at(-1), livePrice: 1000n as Price, leadMs: 0 }, 'limit_price >= 1000'],
@@ -97,10 +95,8 @@ test('a pass takes smaller pages while another process writes', async (t) => {
     if (sizes.length === 3) other.exec('insert into price_imports select count(*), 1 from price_imports')
   }
   assert.deepEqual(sizes.slice(0, 6), [250, 375, 562, 224, 336, 504])
-  assert.deepEqual(
-    seen,
-    Array.from({ length: 4_000 }, (_, i) => i + 1),
-  )
+  const everyPlan = Array.from({ length: 4_000 }, (_, i) => i + 1)
+  assert.deepEqual(seen, everyPlan)
 })
 
 // The pages of a pass on a file are as long as others can wait for the write lock.
@@ -116,10 +112,8 @@ function sizesOf(msOf: (at: number) => number, { pages = 12, isShared = false, m
 }
 
 test('quick plans come in pages of as many as are allowed', () => {
-  assert.deepEqual(
-    sizesOf(() => 0.01, { pages: 4 }),
-    [250, 500, 1_000, 1_000],
-  )
+  const quick = sizesOf(() => 0.01, { pages: 4 })
+  assert.deepEqual(quick, [250, 500, 1_000, 1_000])
   assert.equal(sizesOf(() => 0.01, { max: 300 }).at(-1), 300)
 })
 
@@ -150,10 +144,8 @@ const list = (...ids: number[]): Float64Array => Float64Array.from(ids)
 test('plans of several lists are listed once, in order', () => {
   assert.deepEqual(eachOnce([]), list())
   assert.deepEqual(eachOnce([list(), list()]), list())
-  assert.deepEqual(
-    eachOnce([list(10, 9, 100), list(), list(2, 100, 2 ** 52), list(9)]),
-    list(2, 9, 10, 100, 2 ** 52),
-  )
+  const lists = [list(10, 9, 100), list(), list(2, 100, 2 ** 52), list(9)]
+  assert.deepEqual(eachOnce(lists), list(2, 9, 10, 100, 2 ** 52))
 })
 
 // SQL as it is passed to SQLite: parameters hidden from its planner, everything else unchanged.
@@ -180,12 +172,7 @@ test('a value goes through as it is', () => {
   const values = [7n, 2n ** 63n - 1n, 1.5, 'text', 'x:y?', null, Buffer.from('bytes')]
   const types = db.prepare(`select ${values.map(() => 'typeof(?)').join()}`).raw()
   assert.deepEqual(types.get(values), ['integer', 'integer', 'real', 'text', 'text', 'null', 'blob'])
-  assert.deepEqual(
-    db
-      .prepare(`select ${values.map(() => '?').join()}`)
-      .raw()
-      .get(values),
-    values,
-  )
+  const same = db.prepare(`select ${values.map(() => '?').join()}`).raw()
+  assert.deepEqual(same.get(values), values)
   db.close()
 })

@@ -58,10 +58,8 @@ suite('upgrade', { concurrency: 3 }, () => {
     const done = await trancheHere(file, 'migrate', '--json')
     assert.deepEqual([done.code, done.err, applied(done.out)], [0, '', NAMES])
     const [backup = '', another] = backups(file)
-    assert.deepEqual(
-      [backup, another],
-      [`tranche.db.before-migration-after-${FIRST.slice(0, -4)}`, undefined],
-    )
+    const name = `tranche.db.before-migration-after-${FIRST.slice(0, -4)}`
+    assert.deepEqual([backup, another], [name, undefined])
     assert.equal(mode(join(dirname(file), backup)), 0o600)
     assert.deepEqual(await soundUsers(t, file), ['u1'])
     const { code, out } = await trancheHere(file, 'check', '--json')
@@ -90,13 +88,10 @@ suite('upgrade', { concurrency: 3 }, () => {
     db.close()
     const { out } = await trancheHere(file, 'execution', 'late-fills', '--json')
     const rows = JSON.parse(out) as Record<string, unknown>[]
-    assert.deepEqual(
-      rows.map((row) => [row.partner_order_id, row.reason, row.decided_at]),
-      [
-        ['o1', 'execution_cancelled', '1970-01-01T00:00:00.002Z'],
-        ['o2', 'execution_cancelled', null],
-      ],
-    )
+    assert.deepEqual(each(rows, 'partner_order_id', 'reason', 'decided_at'), [
+      ['o1', 'execution_cancelled', '1970-01-01T00:00:00.002Z'],
+      ['o2', 'execution_cancelled', null],
+    ])
   })
 
   test('every command upgrades on its way, several at once only once', async (t) => {
@@ -152,12 +147,8 @@ suite('upgrade', { concurrency: 3 }, () => {
 /** The schema's SQL, with its white space normalized. */
 function schemaOf(file: string): string[] {
   const db = new SQLite(file, { readonly: true })
-  const rows = db
-    .prepare<[], string>(
-      "select type || ' ' || name || ' ' || coalesce(sql, '') from sqlite_schema order by 1",
-    )
-    .pluck()
-    .all()
+  const sql = "select type || ' ' || name || ' ' || coalesce(sql, '') from sqlite_schema order by 1"
+  const rows = db.prepare<[], string>(sql).pluck().all()
   db.close()
   return rows.map((text) => text.replace(/\s+/g, ' '))
 }

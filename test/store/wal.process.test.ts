@@ -117,6 +117,11 @@ test('restore puts a copy in its place and keeps what was there, unmixed', async
   await kill()
   const done = await run('restore', join(cwd, 'rescued.db'))
   assert.equal(done.code, 0, done.err)
+  const source = readdirSync(cwd).filter((name) => name.startsWith('rescued'))
+  assert.deepEqual(
+    [source.sort(), BOTH.map((suffix) => digest(join(cwd, `rescued.db${suffix}`)))],
+    [['rescued.db', 'rescued.db-wal'], rescued],
+  )
   const kept = readdirSync(cwd)
     .filter((name) => /\.replaced-.*Z(\.before-wal)?$/.test(name))
     .sort()
