@@ -2,7 +2,6 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { confirm, type Report } from '../../src/core/confirmation.ts'
 import { ID_MAX } from '../../src/core/text.ts'
 import { DAY_MS } from '../../src/core/time.ts'
 import { CURSOR_MAX, wrap } from '../../src/http/fields.ts'
@@ -14,7 +13,6 @@ import {
   assertSound,
   confirmPath,
   DUE,
-  type Json,
   ledgerOf,
   link,
   PLANS,
@@ -23,7 +21,6 @@ import {
   poll,
   sendFirst,
   succeed,
-  tenantOf,
   USERS,
   userPath,
   windowsOf,
@@ -45,28 +42,6 @@ test('a fill is limited by the reservation after it is rounded', async (t) => {
   }
   await succeed(service, 'POST', confirmPath(id), fill('o', '10.000000005'))
   await assertSound(service)
-})
-
-const PLAN_AMOUNTS = [
-  ['1', '1.00'],
-  ['1.00', '1.00'],
-  ['1.5', '1.50'],
-  ['0001.50', '1.50'],
-  ['999999.99', '999999.99'],
-  ['1000000', '1000000.00'],
-  ['1000000.00', '1000000.00'],
-] as const
-
-test('plan amounts are written with two places, and another spelling of one is not a change', async (t) => {
-  const service = await startService(t)
-  await link(service, 'u')
-  for (const [sent, written] of PLAN_AMOUNTS) {
-    assert.equal((await plan(service, 'u', sent, { amount_usd: sent })).amount_usd, written)
-  }
-  const before = await service.store.findPlans('1.5')
-  service.advance(1000)
-  await plan(service, 'u', '1.5', { amount_usd: '1.50' })
-  assert.deepEqual(await service.store.findPlans('1.5'), before)
 })
 
 /** As sent and as written. test/core/time.test.ts tests which texts are dates at all. */
@@ -177,7 +152,9 @@ test('a path that is not an id of a user is an unknown user, and so is one that 
 
 const ROCKET = '\u{1f680}'
 
-const REASONS: readonly (readonly [what: string, sent: string, kept: string])[] = [
+const REASONS: readonly (readonly [what: string, sent: string | null, kept: string | null])[] = [
+  ['none', null, null],
+  ['an empty one', '', null],
   ['as long as may be', 'x'.repeat(2000), 'x'.repeat(2000)],
   ['as long as may be, in characters of two units', ROCKET.repeat(2000), ROCKET.repeat(2000)],
   ['one too long', 'x'.repeat(2001), `${'x'.repeat(1999)}…`],
@@ -212,40 +189,6 @@ test('a reason too long is cut and marked, and what cannot be shown is replaced'
       const answer = await succeed(service, 'POST', confirmPath(id), { ...report, failure_reason: again })
       assert.equal(answer.replayed, true, what)
     }
-  }
-  await assertSound(service)
-})
-
-/** The ways to omit a reason. */
-const NONE: readonly Json[] = [{}, { failure_reason: null }, { failure_reason: '' }]
-
-test('no reason is one confirmation, however it is sent', async (t) => {
-  const service = await startService(t)
-  const ids = [...(await sendFirst(service, ['left out', 'null', 'empty'])).values()]
-  for (const [row, first] of NONE.entries()) {
-    const path = confirmPath(ids[row] ?? '')
-    const report = { partner_order_id: `order-${row}`, status: 'failed' }
-    assert.equal('replayed' in (await succeed(service, 'POST', path, { ...report, ...first })), false)
-    assert.equal(await reasonOf(service, ids[row] ?? ''), null)
-    for (const again of NONE)
-      assert.equal((await succeed(service, 'POST', path, { ...report, ...again })).replayed, true)
-    const other = { ...report, failure_reason: ' ' }
-    assert.equal((await service.call('POST', path, other)).status, 409)
-  }
-  await assertSound(service)
-})
-
-test('an empty reason that an earlier version recorded is not a reason, and its row is whole', async (t) => {
-  const service = await startService(t)
-  const id = (await sendFirst(service, ['p'])).get('p') ?? ''
-  const tenant = await tenantOf(service)
-  const report: Report = { status: 'failed', partnerOrderId: 'o', executedAt: null, failureReason: '' }
-  const ids = { executionId: id, partnerOrderId: 'o' }
-  await service.store.confirmExecution(tenant, ids, (seen, now) => confirm(seen, report, now))
-  assert.equal(await reasonOf(service, id), '')
-  for (const again of NONE) {
-    const sent = { partner_order_id: 'o', status: 'failed', ...again }
-    assert.equal((await succeed(service, 'POST', confirmPath(id), sent)).replayed, true)
   }
   await assertSound(service)
 })

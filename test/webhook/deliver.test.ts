@@ -164,7 +164,6 @@ const TAKEN: Attempt = { statusCode: 202, reason: null, durationMs: 5 }
 
 /** The webhook before, the result of the attempt, and the members that change. */
 const OUTCOMES: Record<string, [seen: Partial<Webhook>, attempt: Attempt, change: Partial<Webhook>]> = {
-  'a first success': [{}, TAKEN, { lastStatusCode: 202, lastDeliveredAt: LATER }],
   'a success after failures': [
     { consecutiveFailures: 9, lastStatusCode: 500, lastFailure: { at: T0, reason: 'HTTP 500' } },
     TAKEN,
@@ -180,11 +179,6 @@ const OUTCOMES: Record<string, [seen: Partial<Webhook>, attempt: Attempt, change
     UNREACHED,
     { consecutiveFailures: 1, lastFailure: REFUSED },
   ],
-  'the ninth failure': [
-    { consecutiveFailures: 8 },
-    ANSWERED,
-    { consecutiveFailures: 9, lastStatusCode: 503, lastFailure: HTTP_503 },
-  ],
   'the tenth failure': [
     { consecutiveFailures: 9 },
     UNREACHED,
@@ -194,11 +188,6 @@ const OUTCOMES: Record<string, [seen: Partial<Webhook>, attempt: Attempt, change
     { consecutiveFailures: 10, status: 'paused' },
     UNREACHED,
     { consecutiveFailures: 11, lastFailure: REFUSED },
-  ],
-  'a success that was under way at the pause': [
-    { consecutiveFailures: 10, status: 'paused' },
-    TAKEN,
-    { consecutiveFailures: 0, lastStatusCode: 202, lastDeliveredAt: LATER },
   ],
 }
 
