@@ -11,7 +11,7 @@ import { FREQUENCIES, type Frequency } from '../../src/core/window.ts'
 import { backtest, type History } from '../../src/engine/backtest.ts'
 import { type BacktestResult, resultOf, savingsOf } from '../../src/engine/backtest-savings.ts'
 import { machineAt } from '../../src/machine.ts'
-import { csv, shuffled, walk } from '../price/histories.ts'
+import { csv, walk } from '../price/histories.ts'
 import { temporaryFolder } from '../support/database.ts'
 import { historyOf } from '../support/samples.ts'
 import { type Outcome, runHere, T0 } from '../support/service.ts'
@@ -111,21 +111,6 @@ function asked(t: TestContext, content = csv(POINTS)): Asked {
 }
 
 describe('--json', () => {
-  test('answers the three without one, the same bytes every time and for rows in any order', async (t) => {
-    const { file, backtest } = asked(t)
-    const first = await backtest('--json')
-    const results = JSON.parse(first.out)
-    assert.deepEqual(
-      results.map(({ frequency }: { frequency: string }) => frequency),
-      FREQUENCIES,
-    )
-    assert.deepEqual(JSON.parse((await backtest('--json', '--frequency', 'daily')).out), results[0])
-    writeFileSync(file, csv(shuffled(POINTS, 8)))
-    const second = await backtest('--json')
-    assert.equal(second.out, first.out)
-    assert.equal(second.err, '')
-  })
-
   test('--tranches cuts windows into as many', async (t) => {
     const { backtest } = asked(t)
     const mean = async (...args: string[]): Promise<number> =>
@@ -159,15 +144,6 @@ test('--since and --until choose the windows, --fee-bps and --spread-bps what a 
   const none = await backtest('--since', '2026-02-13', '--frequency', 'weekly')
   assert.equal(none.code, 1)
   assert.match(none.err, /since 2026-02-13 is too short for weekly windows/)
-})
-
-test('a person is told which intervals rest on too little; a script reads numbers only', async (t) => {
-  const { backtest } = asked(t)
-  const { err } = await backtest('--frequency', 'weekly')
-  assert.equal(err, 'Few 60-day blocks (1): do not rely on the intervals of weekly windows.\n')
-  assert.equal((await backtest('--frequency', 'weekly', '--json')).err, '')
-  const years = walk(12 * 30 * 4, { seed: 3, everyMs: 6 * 3_600_000 })
-  assert.equal((await asked(t, csv(years)).backtest('--frequency', 'daily')).err, '')
 })
 
 test('files that cannot be played', async (t) => {

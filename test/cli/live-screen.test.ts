@@ -200,17 +200,6 @@ test('on a small screen what is found comes first, whole, and its command can be
   assert.equal(command.join('\n').replaceAll(' \\\n', ' '), `df -h '${folder}'`)
 })
 
-test('a tick that is five minutes old is none to be content with where one came each minute', () => {
-  const tickAged = (ageMs: number): string => {
-    const latestAt = Array.from({ length: 9 }, (_, i) => plus(T0, -ageMs - i * 60_000))
-    const scheduler = { latestAt, lastFinishedAt: plus(T0, -ageMs), waitingSince: plus(T0, -DAY_MS) }
-    const screen = { columns: 80, rows: 24, paint: plain, trouble: null }
-    return drawScreen(seenAt(T0, { scheduler }), screen).find((line) => line.includes('last tick')) ?? ''
-  }
-  assert.match(tickAged(179_000), /^●/)
-  assert.match(tickAged(300_000), /^▲ last tick +5 min ago +1 min is usual$/)
-})
-
 test('a look that failed is told below, and the last one that worked stays', () => {
   const screen = { columns: 80, rows: 24, paint: plain, trouble: 'The database is locked.' }
   const lines = drawScreen(large(), screen)

