@@ -74,7 +74,6 @@ const FAULTS: [found: string, sql: string][] = [
   ],
   ['trade_changed', 'update trades set recorded_at = recorded_at + 3000000000'],
   ['trade_changed', 'update trades set partner_fee_usd = null'],
-  ['trade_changed', 'update trades set execution_price = execution_price + 1'],
   ['window_spent, execution_trade', 'delete from trades'],
   ['window_spent, schedule', 'update windows set spent = spent + 100000000'],
   ['window_reserved, schedule', 'update windows set reserved = 0'],

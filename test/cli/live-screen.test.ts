@@ -73,6 +73,7 @@ const tick = (at: Instant, executionsCreated: number) => ({
 })
 
 const HUGE = { active: 9_999_999, paused: 9_999_999, cancelled: 9_999_999 }
+const DEEP = `/srv/${'deep/'.repeat(30)}`
 const oldestDueAt = plus(T0, -16 * 60_000)
 
 const large = (): StatusView => {
@@ -105,16 +106,11 @@ const large = (): StatusView => {
         worst: { partnerPlanId: 'p'.repeat(255), released: usd('1.00') },
       },
     ],
-    disk: {
-      folder: `/srv/${'deep/'.repeat(30)}`,
-      freeBytes: 0,
-      totalBytes: 2 ** 40,
-      dayGrowthBytes: 2 ** 30,
-    },
+    disk: { folder: DEEP, freeBytes: 0, totalBytes: 2 ** 40, dayGrowthBytes: 2 ** 30 },
   })
   return {
     ...seen,
-    db: `/srv/${'deep/'.repeat(30)}tranche.db`,
+    db: `${DEEP}tranche.db`,
     stock: { ...seen.stock, plans: { live: HUGE, test: HUGE } },
     backlog: { live: { open: 17, due: 1_000_000, oldestDueAt }, test: NOTHING_OPEN },
     walBytes: 100 * 2 ** 20,

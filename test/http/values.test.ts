@@ -3,11 +3,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { ID_MAX } from '../../src/core/text.ts'
-import { DAY_MS } from '../../src/core/time.ts'
 import { CURSOR_MAX, wrap } from '../../src/http/fields.ts'
 import { createOps } from '../../src/http/ops/endpoints.ts'
 import { createMetrics, EXPOSITION_TYPE } from '../../src/http/ops/metrics.ts'
-import { fill, type Service, startService, T0 } from '../support/service.ts'
+import { fill, type Service, startService, } from '../support/service.ts'
 import { exchange, head } from './raw.ts'
 import {
   assertSound,
@@ -44,36 +43,6 @@ test('a fill is limited by the reservation after it is rounded', async (t) => {
   await assertSound(service)
 })
 
-/** As sent and as written. test/core/time.test.ts tests which texts are dates at all. */
-const DATES = [
-  ['2026-01-05 10:00:00.999999999+05:30', '2026-01-05T04:30:00.999Z'],
-  ['2026-01-05', '2026-01-05T00:00:00.000Z'],
-  ['1955-11-05', '1955-11-05T00:00:00.000Z'],
-  ['0001-01-01', '0001-01-01T00:00:00.000Z'],
-  ['9999-12-31T23:59:59.999Z', '9999-12-31T23:59:59.999Z'],
-] as const
-
-test('a report keeps whatever time its venue writes, and a plan begins on the grid of a date long ago', async (t) => {
-  const service = await startService(t)
-  const ids = await sendFirst(
-    service,
-    DATES.map(([sent]) => sent),
-  )
-  for (const [sent, expected] of DATES) {
-    const path = confirmPath(ids.get(sent) ?? '')
-    const report = { ...fill(`order ${sent}`, '10.00'), executed_at: sent }
-    await succeed(service, 'POST', path, report)
-    assert.equal((await succeed(service, 'POST', path, { ...report, executed_at: expected })).replayed, true)
-  }
-  for (const start_date of ['0001-01-01T06:00:00.1234567890Z', '1899-12-31T06:00:00.123Z']) {
-    const made = await plan(service, DATES[0][0], start_date, { start_date })
-    assert.equal(made.start_date, start_date.replace('.1234567890', '.123'))
-    const [window] = await windowsOf(service, start_date)
-    assert.equal(window?.start, T0 - 0.75 * DAY_MS + 123)
-  }
-  await assertSound(service)
-})
-
 const IDS = [
   ['x', 'X', ' x', 'x ', '  ', '\u00a0', '0', '-1', 'null', 'constructor', '__proto__', 'hasOwnProperty'],
   ['a/b', 'a%2Fb', 'a%2fb', '100%', '%25', '%zz', 'a+b', 'a b', 'a?b#c', 'a;b', 'a:b', 'a\\b', '*', 'user-1'],
@@ -83,7 +52,7 @@ const IDS = [
   ['x'.repeat(255), '\ud83d\ude80'.repeat(255)],
 ].flat()
 
-test('an id that no path carries may be what URL parsers take out of a path', async (t) => {
+test('an id that no path has to carry may be what URL parsers take out of a path', async (t) => {
   const service = await startService(t)
   const sent = await sendFirst(service, ['p', 'q'])
   for (const [plan, order] of [
@@ -97,13 +66,6 @@ test('an id that no path carries may be what URL parsers take out of a path', as
   await link(service, 'u')
   for (const id of ['.', '..']) {
     assert.equal((await plan(service, 'u', id)).partner_plan_id, id)
-    // The reason why no user has such an id: a client's request arrives as another path, however it is written.
-    for (const written of [id, id.replaceAll('.', '%2E')]) {
-      const lines = ['Content-Type: application/json', 'Content-Length: 21', 'Connection: close']
-      const request = head('PATCH', `${USERS}/${written}`, service.key, lines)
-      const answer = await exchange(service.url, [request, '{"status":"disabled"}'])
-      assert.deepEqual([answer.status, answer.body], [404, '{"detail":"Not Found"}'], written)
-    }
   }
   await assertSound(service)
 })
