@@ -377,17 +377,13 @@ suite('serve over TLS', { concurrency: 4 }, () => {
     const renewed = JSON.parse(await served.line('new connections get the new one'))
     const second = await shown()
     assert.notEqual(second, first)
-    const { sha256, names, serial, not_after: until, changed } = renewed
-    assert.deepEqual(
-      { sha256, names, serial, until, changed },
-      {
-        sha256: second,
-        names: 'IP Address:127.0.0.1',
-        serial: '01',
-        until: '2049-12-31T23:59:59.000Z',
-        changed: true,
-      },
-    )
+    assert.partialDeepStrictEqual(renewed, {
+      sha256: second,
+      names: 'IP Address:127.0.0.1',
+      serial: '01',
+      not_after: '2049-12-31T23:59:59.000Z',
+      changed: true,
+    })
     served.child.kill('SIGHUP')
     assert.equal(JSON.parse(await served.line('the one that was shown before')).changed, false)
     // A certificate that is only half replaced, or gone, changes nothing.

@@ -79,25 +79,20 @@ const badBool: BadValues = each(['yes', 'true', 'false', '', 1, 0, null, [], {}]
 const badChoice = (spoken: string, similar: readonly string[]): BadValues =>
   each([...similar, '', 0, true, null, [], {}, 'toString', '__proto__'], notOneOf(spoken))
 
+/** test/core/money.test.ts has more of them. */
 const NOT_DECIMALS = [
-  ...[
-    '',
-    ' 1',
-    '1\n',
-    '+1',
-    '.5',
-    '1.',
-    '1,5',
-    '$5',
-    'ten',
-    '1e3',
-    '0x10',
-    '1_000',
-    'Infinity',
-    'NaN',
-    'null',
-  ],
-  ...['\u0661', '1\u0000', '1'.repeat(19), `1.${'0'.repeat(19)}`],
+  '',
+  ' 1',
+  '1\n',
+  '+1',
+  '.5',
+  '1.',
+  '1,5',
+  '1e3',
+  '0x10',
+  'NaN',
+  '\u0661',
+  '1'.repeat(19),
 ]
 
 /** Numbers are refused too: a JSON number has been through a float somewhere. */
