@@ -401,16 +401,6 @@ test('odd fills of a test environment are said where somebody looks for them, an
   assert.equal((await shell.tranche(['check', '--env', 'test', '--strict'])).code, 3)
   assert.equal((await shell.tranche(['check', '--strict'])).code, before[0].findings.length === 0 ? 0 : 3)
 
-  // Nor does a refused report that waits for a decision.
-  const over = { ...FILL, partner_order_id: 'o2', status: 'filled', usd_amount: '11.00' }
-  await shell.ask(key, 'POST', `executions/${id}/confirm`, over)
-  assert.deepEqual([await json(shell, 'check'), (await json(shell, 'status')).findings], before, 'no alarm')
-  for (const command of ['check', 'status'])
-    assert.deepEqual(told((await json(shell, command, '--env', 'test')).findings), [
-      ['late_fills', 'acme test'],
-      ...both,
-    ])
-
   // A sandbox whose clock is ahead has times that no venue has: only the price can be checked.
   const advance = ['sandbox', 'advance', 'acme', '1h', '--price', '60000']
   const { code, err } = await shell.tranche(advance)

@@ -6,7 +6,7 @@ import { ID_MAX } from '../../src/core/text.ts'
 import { CURSOR_MAX, wrap } from '../../src/http/fields.ts'
 import { createOps } from '../../src/http/ops/endpoints.ts'
 import { createMetrics, EXPOSITION_TYPE } from '../../src/http/ops/metrics.ts'
-import { fill, type Service, startService, } from '../support/service.ts'
+import { fill, type Service, startService } from '../support/service.ts'
 import { exchange, head } from './raw.ts'
 import {
   assertSound,
@@ -17,6 +17,7 @@ import {
   PLANS,
   PRICE,
   plan,
+  planPath,
   poll,
   sendFirst,
   succeed,
@@ -76,6 +77,7 @@ test('ids are any text of 1 to 255 characters, told apart exactly, also in a pat
   for (const id of IDS) {
     assert.equal((await link(service, id)).partner_user_id, id, told(id))
     assert.equal((await plan(service, id, id)).partner_plan_id, id, told(id))
+    assert.equal((await succeed(service, 'GET', planPath(id))).partner_plan_id, id, told(id))
   }
   for (const id of IDS) {
     const { status, body } = await service.call('PATCH', userPath(id), { status: 'disabled' })
