@@ -14,7 +14,7 @@ import { type Machine, machineAt } from '../../src/machine.ts'
 import { link, plan, poll, succeed, tenantOf } from '../http/steps.ts'
 import { multiplyExecutions } from '../store/damage.ts'
 import { allExecutions } from '../store/world.ts'
-import { type Service, startService, T0 } from '../support/service.ts'
+import { AUDIT, type Service, startService, T0 } from '../support/service.ts'
 
 const SANDBOX = '/partner/v1/sandbox'
 const DAY = { by: '1d', price_usd: '64000' }
@@ -59,6 +59,19 @@ test('each is in the audit log, under the key that asked', async (t) => {
     entries.map(({ action, osUser, partnerSlug }) => [action, osUser, partnerSlug]),
     ['advance', 'fire', 'reset'].map((word) => [`sandbox.${word}`, `key ${keyId}`, 'acme']),
   )
+})
+
+test('in a frozen database nothing fires, and the answer says why', async (t) => {
+  const service = await withPlan(await startService(t))
+  await service.store.freeze({ by: 'ops', reason: 'the venue is wrong' }, AUDIT)
+  for (const [path, body] of [
+    ['/advance', DAY],
+    ['/fire', { partner_plan_id: 'p1' }],
+  ] as const) {
+    const answer = await service.call('POST', `${SANDBOX}${path}`, body)
+    assert.deepEqual([answer.status, answer.headers.get('retry-after')], [503, '60'], path)
+    assert.equal(answer.body.detail, 'The service is frozen: the venue is wrong. Send the call again later.')
+  }
 })
 
 const ACCEPTED = { statusCode: 204, reason: null, durationMs: 1 }
