@@ -25,26 +25,8 @@ const withField = (object: object, field: string, part: string): string =>
 
 const BROKEN: Record<string, string> = Object.fromEntries(
   [
-    ...[
-      '{,',
-      '{',
-      '[',
-      ']',
-      '[,',
-      '{"":',
-      '[{',
-      '"',
-      '\\',
-      '/*',
-      '//',
-      '\u0000',
-      '\ufeff',
-      'a',
-      '0 ',
-      '-',
-      '1e',
-    ],
-    ...['true ', '{}', "'", '""', '"\n"', '\n', ' x', '{"a"', '\ud800'],
+    ...['{,', '{', '[', ']', '{"":', '[{', '"', '\\', '/*', '\u0000', '\ufeff', 'a', '0 ', '-', '1e'],
+    ...['true ', '{}', '""', '"\n"', ' x', '\ud800'],
   ].map((part) => [JSON.stringify(part), filled('', part)]),
 )
 const CUT: Record<string, string> = {

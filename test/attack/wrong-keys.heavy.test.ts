@@ -4,16 +4,14 @@
 
 import assert from 'node:assert/strict'
 import { connect, type Socket } from 'node:net'
-import { join } from 'node:path'
 import { suite, test } from 'node:test'
 import { setTimeout as wait } from 'node:timers/promises'
 import { makeKey } from '../../src/core/key.ts'
 import { machine } from '../../src/machine.ts'
 import { startBare } from '../bench/helper.ts'
 import { cpuUsOf } from '../bench/program.ts'
-import { temporaryFolder } from '../support/database.ts'
 import { startServe } from '../support/process.ts'
-import { me, runHere } from '../support/service.ts'
+import { me, withKey } from '../support/service.ts'
 
 const ROUNDS = 5
 const CONNECTIONS = 64
@@ -45,9 +43,8 @@ const FLOODS = {
 suite('strangers cost no more than a few times what they would cost bare Node', () => {
   for (const [what, { timesMax, requests }] of Object.entries(FLOODS))
     test(`a flood of ${what} takes no more than ${timesMax} times its processor time`, async (t) => {
-      const cwd = temporaryFolder(t)
+      const { cwd, key } = await withKey(t)
       const served = await startServe(t, [], { cwd })
-      const key = await partnerKey(cwd)
       const bare = await startBare({ after: (end) => t.after(async () => void (await end())) }, 'node:http')
       /** Microseconds of the server's processor time for each call of the flood. */
       const cost = async (url: string, pid: number): Promise<number> => {
@@ -78,13 +75,6 @@ suite('strangers cost no more than a few times what they would cost bare Node', 
       flood.end()
     })
 })
-
-async function partnerKey(folder: string): Promise<string> {
-  const db = join(folder, 'tranche.db')
-  await runHere(['--db', db, 'partner', 'create', 'acme', '--name', 'Acme'])
-  const { out } = await runHere(['--db', db, 'key', 'create', 'acme', '--env', 'live', '--json'])
-  return JSON.parse(out).key
-}
 
 /** Calls without a break over all connections, with one request after the other; `end` says how many were answered. */
 function beginFlood(url: string, requests: readonly string[]): { end: () => number } {

@@ -11,7 +11,7 @@ import { FREQUENCIES, type Frequency } from '../../src/core/window.ts'
 import { backtest, type History } from '../../src/engine/backtest.ts'
 import { type BacktestResult, resultOf, savingsOf } from '../../src/engine/backtest-savings.ts'
 import { machineAt } from '../../src/machine.ts'
-import { csv, shuffled, walk } from '../price/histories.ts'
+import { csv, walk } from '../price/histories.ts'
 import { temporaryFolder } from '../support/database.ts'
 import { historyOf } from '../support/samples.ts'
 import { type Outcome, runHere, T0 } from '../support/service.ts'
@@ -110,50 +110,7 @@ function asked(t: TestContext, content = csv(POINTS)): Asked {
   return { folder, file, backtest: (...args) => runHere(['backtest', file, ...args], { machine }) }
 }
 
-const SUMMARY = ['mean_bp', 'mean_bp_ci95', 'median_bp', 'win_rate', 'p5_bp', 'worst_bp', 'capture']
-
 describe('--json', () => {
-  test('answers one object for one frequency, with every field and nothing but numbers in it', async (t) => {
-    const { file, backtest } = asked(t)
-    const { code, out, err } = await backtest('--frequency', 'weekly', '--json')
-    assert.equal(code, 0, err)
-    const result = JSON.parse(out)
-    const names = `baselines block_days blocks drift_bp every_7h fee_bps file first_start frequency last_end
-      over_dca_bp over_dca_bp_ci95 skill_bp skill_bp_ci95 spread_bps starts windows years`.split(/\s+/)
-    assert.deepEqual(Object.keys(result).sort(), [...names, ...SUMMARY].sort())
-    assert.deepEqual([result.file, result.frequency], [file, 'weekly'])
-    // The 26 days less an hour after the first fourteen hold 19 days of starts, one with every price.
-    assert.equal(result.windows, (40 - 14 - 7) * 24)
-    assert.deepEqual([result.starts.every_minutes, result.starts.plans], [60, 168])
-    assert.equal(result.every_7h.windows, Math.floor((result.windows - 1) / 7) + 1)
-    assert.deepEqual([result.blocks, result.block_days], [1, 60])
-    assert.deepEqual(Object.keys(result.baselines), ['lump', 'clock', 'dca', 'minimum'])
-    for (const summary of [result, ...Object.values<Record<string, unknown>>(result.baselines)]) {
-      for (const name of SUMMARY) {
-        for (const value of [summary[name]].flat()) assert.ok(Number.isFinite(value), `${name} is ${value}`)
-      }
-      assert.ok(0 <= summary.win_rate && summary.win_rate <= 1)
-      assert.ok(summary.worst_bp <= summary.p5_bp && summary.p5_bp <= summary.median_bp)
-      assert.ok(summary.mean_bp_ci95[0] <= summary.mean_bp && summary.mean_bp <= summary.mean_bp_ci95[1])
-    }
-    assert.ok(result.baselines.minimum.mean_bp > result.mean_bp)
-  })
-
-  test('answers the three without one, the same bytes every time and for rows in any order', async (t) => {
-    const { file, backtest } = asked(t)
-    const first = await backtest('--json')
-    const results = JSON.parse(first.out)
-    assert.deepEqual(
-      results.map(({ frequency }: { frequency: string }) => frequency),
-      FREQUENCIES,
-    )
-    assert.deepEqual(JSON.parse((await backtest('--json', '--frequency', 'daily')).out), results[0])
-    writeFileSync(file, csv(shuffled(POINTS, 8)))
-    const second = await backtest('--json')
-    assert.equal(second.out, first.out)
-    assert.equal(second.err, '')
-  })
-
   test('--tranches cuts windows into as many', async (t) => {
     const { backtest } = asked(t)
     const mean = async (...args: string[]): Promise<number> =>
@@ -187,40 +144,6 @@ test('--since and --until choose the windows, --fee-bps and --spread-bps what a 
   const none = await backtest('--since', '2026-02-13', '--frequency', 'weekly')
   assert.equal(none.code, 1)
   assert.match(none.err, /since 2026-02-13 is too short for weekly windows/)
-})
-
-test('the table never shows a win rate without the mean, its interval and the worst cases', async (t) => {
-  const { backtest } = asked(t)
-  const { code, out } = await backtest()
-  assert.equal(code, 0)
-  const [head = '', ...rows] = out.split('\n')
-  assert.match(head, /MEAN BP +95 % +MEDIAN +WINS +P5 +WORST +CAPTURE +DRIFT +SKILL/)
-  for (const name of [
-    ...['daily', 'weekly', 'bi-weekly', '  clock', '  lump at start', '  the minimum'],
-    ...['  plain DCA, lump at start', '  plain DCA '],
-  ]) {
-    const row = rows.find((line) => line.startsWith(name)) ?? ''
-    assert.match(
-      row,
-      /[+-][\d.]+ +\[[+-][\d.]+, [+-][\d.]+\] +[+-][\d.]+ +[\d.]+ % +-?[\d.]+ +-?[\d.]+ +-?[\d.]+ %/,
-      name,
-    )
-  }
-  assert.doesNotMatch(out, /NaN|Infinity|undefined/)
-  const said = out.replaceAll(/\s+/g, ' ')
-  assert.match(said, /an interval that holds zero is not evidence/)
-  assert.match(said, /Daily plans can begin at 24 moments, one every 60 minutes\. By that alone/)
-  assert.equal(said.match(/In money: of 12,000 USD a year/g)?.length, 3)
-  assert.doesNotMatch(out, /^YEAR/m)
-})
-
-test('a person is told which intervals rest on too little; a script reads numbers only', async (t) => {
-  const { backtest } = asked(t)
-  const { err } = await backtest('--frequency', 'weekly')
-  assert.equal(err, 'Few 60-day blocks (1): do not rely on the intervals of weekly windows.\n')
-  assert.equal((await backtest('--frequency', 'weekly', '--json')).err, '')
-  const years = walk(12 * 30 * 4, { seed: 3, everyMs: 6 * 3_600_000 })
-  assert.equal((await asked(t, csv(years)).backtest('--frequency', 'daily')).err, '')
 })
 
 test('files that cannot be played', async (t) => {

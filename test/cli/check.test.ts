@@ -74,7 +74,6 @@ const FAULTS: [found: string, sql: string][] = [
   ],
   ['trade_changed', 'update trades set recorded_at = recorded_at + 3000000000'],
   ['trade_changed', 'update trades set partner_fee_usd = null'],
-  ['trade_changed', 'update trades set execution_price = execution_price + 1'],
   ['window_spent, execution_trade', 'delete from trades'],
   ['window_spent, schedule', 'update windows set spent = spent + 100000000'],
   ['window_reserved, schedule', 'update windows set reserved = 0'],
@@ -401,16 +400,6 @@ test('odd fills of a test environment are said where somebody looks for them, an
   )
   assert.equal((await shell.tranche(['check', '--env', 'test', '--strict'])).code, 3)
   assert.equal((await shell.tranche(['check', '--strict'])).code, before[0].findings.length === 0 ? 0 : 3)
-
-  // Nor does a refused report that waits for a decision.
-  const over = { ...FILL, partner_order_id: 'o2', status: 'filled', usd_amount: '11.00' }
-  await shell.ask(key, 'POST', `executions/${id}/confirm`, over)
-  assert.deepEqual([await json(shell, 'check'), (await json(shell, 'status')).findings], before, 'no alarm')
-  for (const command of ['check', 'status'])
-    assert.deepEqual(told((await json(shell, command, '--env', 'test')).findings), [
-      ['late_fills', 'acme test'],
-      ...both,
-    ])
 
   // A sandbox whose clock is ahead has times that no venue has: only the price can be checked.
   const advance = ['sandbox', 'advance', 'acme', '1h', '--price', '60000']

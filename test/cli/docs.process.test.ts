@@ -28,16 +28,22 @@ test('the executable has every page that the source has', async (t) => {
   }
 })
 
-/** The files of docs/examples by their paths in it, with their texts. */
-function sampleFiles(folder: string): Record<string, string> {
-  const names = globSync('{*.md,*/*.{mjs,py}}', { cwd: folder }).sort()
-  return Object.fromEntries(names.map((name) => [name, readFileSync(join(folder, name), 'utf8')]))
-}
+/** The texts of the files in a folder that a pattern names, by their paths in it. */
+const textsIn = (folder: string, pattern = '**/*'): Record<string, string> =>
+  Object.fromEntries(
+    globSync(pattern, { cwd: folder, withFileTypes: true })
+      .filter((entry) => entry.isFile())
+      .map(({ parentPath, name }) => join(parentPath, name))
+      .map((file) => [relative(folder, file), readFileSync(file, 'utf8')])
+      .sort(),
+  )
+
 const SAMPLES = join(import.meta.dirname, '../../docs/examples')
+const PROGRAMS = '{*.md,*/*.{mjs,py}}'
 
 test('the executable alone has the programs that its guides tell one to copy: printed, and written', async (t) => {
   const cwd = temporaryFolder(t)
-  const samples = sampleFiles(SAMPLES)
+  const samples = textsIn(SAMPLES, PROGRAMS)
   assert.ok(Object.keys(samples).length >= 8)
   const name = 'examples/python/partner.py'
   const text = samples['python/partner.py']
@@ -49,18 +55,8 @@ test('the executable alone has the programs that its guides tell one to copy: pr
     out: `${count} files are in mine; mine/README.md says how to start them.\n`,
     err: '',
   })
-  assert.deepEqual(sampleFiles(join(cwd, 'mine')), samples)
+  assert.deepEqual(textsIn(join(cwd, 'mine')), samples)
 })
-
-/** The texts of all files in a folder, by their paths in it. */
-const textsIn = (folder: string): Record<string, string> =>
-  Object.fromEntries(
-    globSync('**/*', { cwd: folder, withFileTypes: true })
-      .filter((entry) => entry.isFile())
-      .map(({ parentPath, name }) => join(parentPath, name))
-      .map((file) => [relative(folder, file), readFileSync(file, 'utf8')])
-      .sort(),
-  )
 
 test('the executable alone has all of deploy/: written whole, through no link, over nothing without --force', async (t) => {
   const cwd = temporaryFolder(t)

@@ -73,6 +73,7 @@ const tick = (at: Instant, executionsCreated: number) => ({
 })
 
 const HUGE = { active: 9_999_999, paused: 9_999_999, cancelled: 9_999_999 }
+const DEEP = `/srv/${'deep/'.repeat(30)}`
 const oldestDueAt = plus(T0, -16 * 60_000)
 
 const large = (): StatusView => {
@@ -105,16 +106,11 @@ const large = (): StatusView => {
         worst: { partnerPlanId: 'p'.repeat(255), released: usd('1.00') },
       },
     ],
-    disk: {
-      folder: `/srv/${'deep/'.repeat(30)}`,
-      freeBytes: 0,
-      totalBytes: 2 ** 40,
-      dayGrowthBytes: 2 ** 30,
-    },
+    disk: { folder: DEEP, freeBytes: 0, totalBytes: 2 ** 40, dayGrowthBytes: 2 ** 30 },
   })
   return {
     ...seen,
-    db: `/srv/${'deep/'.repeat(30)}tranche.db`,
+    db: `${DEEP}tranche.db`,
     stock: { ...seen.stock, plans: { live: HUGE, test: HUGE } },
     backlog: { live: { open: 17, due: 1_000_000, oldestDueAt }, test: NOTHING_OPEN },
     walBytes: 100 * 2 ** 20,
@@ -198,17 +194,6 @@ test('on a small screen what is found comes first, whole, and its command can be
   assert.doesNotMatch(found.slice(0, at).join(' '), /…/)
   const command = found.slice(at).map((line) => line.replace(/^ {2}(> | {2})/, ''))
   assert.equal(command.join('\n').replaceAll(' \\\n', ' '), `df -h '${folder}'`)
-})
-
-test('a tick that is five minutes old is none to be content with where one came each minute', () => {
-  const tickAged = (ageMs: number): string => {
-    const latestAt = Array.from({ length: 9 }, (_, i) => plus(T0, -ageMs - i * 60_000))
-    const scheduler = { latestAt, lastFinishedAt: plus(T0, -ageMs), waitingSince: plus(T0, -DAY_MS) }
-    const screen = { columns: 80, rows: 24, paint: plain, trouble: null }
-    return drawScreen(seenAt(T0, { scheduler }), screen).find((line) => line.includes('last tick')) ?? ''
-  }
-  assert.match(tickAged(179_000), /^●/)
-  assert.match(tickAged(300_000), /^▲ last tick +5 min ago +1 min is usual$/)
 })
 
 test('a look that failed is told below, and the last one that worked stays', () => {

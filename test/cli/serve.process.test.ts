@@ -377,17 +377,13 @@ suite('serve over TLS', { concurrency: 4 }, () => {
     const renewed = JSON.parse(await served.line('new connections get the new one'))
     const second = await shown()
     assert.notEqual(second, first)
-    const { sha256, names, serial, not_after: until, changed } = renewed
-    assert.deepEqual(
-      { sha256, names, serial, until, changed },
-      {
-        sha256: second,
-        names: 'IP Address:127.0.0.1',
-        serial: '01',
-        until: '2049-12-31T23:59:59.000Z',
-        changed: true,
-      },
-    )
+    assert.partialDeepStrictEqual(renewed, {
+      sha256: second,
+      names: 'IP Address:127.0.0.1',
+      serial: '01',
+      not_after: '2049-12-31T23:59:59.000Z',
+      changed: true,
+    })
     served.child.kill('SIGHUP')
     assert.equal(JSON.parse(await served.line('the one that was shown before')).changed, false)
     // A certificate that is only half replaced, or gone, changes nothing.
@@ -491,26 +487,6 @@ suite('serve over TLS', { concurrency: 4 }, () => {
     const both = await serveRefused(cwd, '--tls-self-signed', '--tls-cert', 'c.pem', '--json')
     assert.equal(both.code, EXIT.usage)
     assert.match(JSON.parse(both.err).error.message, /leave out --tls-cert/)
-  })
-
-  test('one TLS file may have the certificate and its key; TLS 1.1 is turned away', async (t) => {
-    const cwd = temporaryFolder(t)
-    writeFileSync(join(cwd, 'both.pem'), `a remark\n${one.cert}${one.key}`)
-    const { url } = await startServe(t, ['--tls-cert', 'both.pem', '--tls-key', 'both.pem'], { cwd })
-    assert.equal(await statusOf(`${url}/healthz`, one.cert), 200)
-    const tried = (maxVersion: 'TLSv1.1' | 'TLSv1.2') =>
-      new Promise<string>((resolve) => {
-        const { hostname, port } = new URL(url)
-        const old = { minVersion: 'TLSv1', maxVersion, ciphers: 'DEFAULT:@SECLEVEL=0' } as const
-        const socket = connectTls({ host: hostname, port: Number(port), rejectUnauthorized: false, ...old })
-        socket.on('secureConnect', () => {
-          resolve(socket.getProtocol() ?? '')
-          socket.destroy()
-        })
-        socket.on('error', ({ code }: NodeJS.ErrnoException) => resolve(code ?? ''))
-      })
-    assert.equal(await tried('TLSv1.2'), 'TLSv1.2')
-    assert.equal(await tried('TLSv1.1'), 'ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION')
   })
 
   test('--tls-self-signed: TLS at once, no file but the database, the fingerprint in the log', async (t) => {

@@ -42,14 +42,12 @@ test('the progress bar is drawn once for each percent, never above 100, and clea
   assert.equal(drawn.at(-1), `${'█'.repeat(40)} 100 %  2 d\x1b[K`)
 })
 
-for (const word of ['plan-1', 'two words', "it's", '$HOME `id` "x"', 'a\nb', 'ü', '*']) {
-  test(`a shell takes ${JSON.stringify(word)} for one word`, () => {
-    assert.equal(
-      execFileSync('bash', ['-c', `printf '[%s]' ${quoted(word)}`], { encoding: 'utf8' }),
-      `[${word}]`,
-    )
-  })
-}
+test('a shell takes a quoted word for one word, whatever is in it', () => {
+  const words = ['plan-1', 'two words', "it's", '$HOME `id` "x"', 'a\nb', 'ü', '*']
+  const script = `printf '[%s]' ${words.map(quoted).join(' ')}`
+  const out = execFileSync('bash', ['-c', script], { encoding: 'utf8' })
+  assert.equal(out, words.map((word) => `[${word}]`).join(''))
+})
 
 test('a word that needs no quotes gets none', () => assert.equal(quoted('/var/lib/a.db'), '/var/lib/a.db'))
 

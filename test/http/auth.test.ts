@@ -177,10 +177,7 @@ test('a throttled key is told when to come back, and others are not', async (t) 
   assert.equal(await status(), 200)
 })
 
-test('without a limit nothing is throttled, and a wrong key is refused before it counts', async (t) => {
-  const free = await startService(t)
-  const statuses = await Promise.all(Array.from({ length: 100 }, () => free.call('GET', ME)))
-  assert.ok(statuses.every(({ status }) => status === 200))
+test('a wrong key is refused before it counts', async (t) => {
   const limited = await startService(t, { rateLimit: 1 })
   for (let i = 0; i < 5; i++) {
     assert.equal((await limited.call('GET', ME, undefined, { key: 'wrong' })).status, 401)

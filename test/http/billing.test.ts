@@ -4,6 +4,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Store } from '../../src/store/store.ts'
 import { type Entry, enterInto, utc } from '../billing/books.ts'
+import { shell } from '../levers/steps.ts'
 import { fill, type ServiceOptions, startService } from '../support/service.ts'
 import { confirmPath, sendFirst, succeed } from './steps.ts'
 
@@ -26,76 +27,37 @@ async function openJanuary(
 const users = (names: readonly string[]): Entry[] =>
   names.map((user, i) => ({ user, at: utc(2026, 0, 7, 0, 0, i), usd: `${i + 1}.50`, fee: '0.05' }))
 
-test('a month, whole', async (t) => {
-  const { read } = await openJanuary(t, [
+test('a month is answered as the exports have it, with its totals', async (t) => {
+  const { service, read } = await openJanuary(t, [
     { user: 'a', at: utc(2026, 0, 6), usd: '100.00', btc: '0.00150000', fee: '0.25' },
     { user: 'b', at: utc(2026, 0, 7), usd: '50.00000001', btc: '0.00080000', status: 'partial' },
     { user: 'b', at: utc(2026, 0, 8), reason: 'no funds' },
     { user: 'c', at: utc(2026, 0, 9), status: 'cancelled' },
   ])
-  assert.deepEqual(await read(`${MONTHLY}?month=2026-01`), {
-    partner_slug: 'acme',
-    environment: 'live',
-    month: '2026-01',
-    period_start: '2026-01-01T00:00:00.000Z',
-    period_end: '2026-02-01T00:00:00.000Z',
-    currency: 'USD',
-    final: true,
-    billable: true,
-    pricing_tier: 'starter',
-    pricing_tier_source: 'volume',
-    rate_bps: 50,
-    active_users: 2,
-    active_plans: 2,
-    executions_created: 4,
-    executions_filled: 1,
-    executions_partial: 1,
-    executions_failed: 1,
-    executions_cancelled: 1,
-    trade_count: 2,
-    volume_usd: '150.00000001',
-    volume_btc: '0.00230000',
-    average_price_usd: '65217.3913087',
-    partner_fees_usd: '0.25',
-    volume_fee_usd: '0.75',
-    user_fee_usd: '0.00',
-    minimum_fee_usd: '0.00',
-    total_fee_usd: '0.75',
-  })
-  assert.deepEqual(await read(`${USERS}?month=2026-01`), {
-    partner_slug: 'acme',
-    environment: 'live',
-    month: '2026-01',
-    users: [
+  const exported = async (report: string) => {
+    const words = `billing export --month 2026-01 --env live --format json --report ${report}`
+    return JSON.parse(await shell(service, words.split(' ')))
+  }
+  assert.deepEqual([await read(`${MONTHLY}?month=2026-01`)], await exported('summary'))
+  const { users, totals, next_cursor, ...month } = await read(`${USERS}?month=2026-01`)
+  assert.deepEqual(
+    users.map((user: object) => ({ ...month, ...user })),
+    await exported('users'),
+  )
+  assert.deepEqual(
+    [totals, next_cursor],
+    [
       {
-        partner_user_id: 'a',
-        trade_count: 1,
-        volume_usd: '100.00',
-        volume_btc: '0.00150000',
-        average_price_usd: '66666.66666667',
+        trade_count: 2,
+        volume_usd: '150.00000001',
+        volume_btc: '0.00230000',
+        average_price_usd: '65217.3913087',
         partner_fees_usd: '0.25',
-        fee_usd: '0.50',
+        fee_usd: '0.75',
       },
-      {
-        partner_user_id: 'b',
-        trade_count: 1,
-        volume_usd: '50.00000001',
-        volume_btc: '0.00080000',
-        average_price_usd: '62500.0000125',
-        partner_fees_usd: '0.00',
-        fee_usd: '0.25',
-      },
+      null,
     ],
-    totals: {
-      trade_count: 2,
-      volume_usd: '150.00000001',
-      volume_btc: '0.00230000',
-      average_price_usd: '65217.3913087',
-      partner_fees_usd: '0.25',
-      fee_usd: '0.75',
-    },
-    next_cursor: null,
-  })
+  )
 })
 
 async function pages(read: (path: string) => Promise<Page>, query: string): Promise<Page[]> {

@@ -79,11 +79,21 @@ const badBool: BadValues = each(['yes', 'true', 'false', '', 1, 0, null, [], {}]
 const badChoice = (spoken: string, similar: readonly string[]): BadValues =>
   each([...similar, '', 0, true, null, [], {}, 'toString', '__proto__'], notOneOf(spoken))
 
+/** test/core/money.test.ts has more of them. */
 const NOT_DECIMALS = [
-  ['', ' ', ' 1', '1 ', '1\n', '+1', '--1', '-', '.', '.5', '1.', '1.2.3', '1,5', '1,000.00', '$5', 'ten'],
-  ['1e3', '1E-2', '0x10', '0b1', '0o7', '1_000', 'Infinity', '-Infinity', 'NaN', 'null', '\u0661', '1\u0000'],
-  ['1'.repeat(19), `1.${'0'.repeat(19)}`],
-].flat()
+  '',
+  ' 1',
+  '1\n',
+  '+1',
+  '.5',
+  '1.',
+  '1,5',
+  '1e3',
+  '0x10',
+  'NaN',
+  '\u0661',
+  '1'.repeat(19),
+]
 
 /** Numbers are refused too: a JSON number has been through a float somewhere. */
 const badDecimal: BadValues = [...each(NOT_DECIMALS, notDecimal), ...each(NOT_TEXT, notString)]
@@ -586,12 +596,10 @@ const CURSOR_WRONG = {
 const REFUSED_QUERIES: [path: string, detail: object[]][] = [
   [MONTHLY, [{ type: 'missing', loc: ['query', 'month'], msg: 'Field required' }]],
   [MONTHLY_USERS, [{ type: 'missing', loc: ['query', 'month'], msg: 'Field required' }]],
-  ...['', '2026-1', '2026-00', '2026-13', '2026-01-01', ' 2026-01', '0000-12', '10000-01'].flatMap(
-    (month): [string, object[]][] => [
-      [`${MONTHLY}?month=${month}`, [MONTH_WRONG]],
-      [`${MONTHLY_USERS}?month=${month}`, [MONTH_WRONG]],
-    ],
-  ),
+  ...['', '2026-1', '2026-13'].flatMap((month): [string, object[]][] => [
+    [`${MONTHLY}?month=${month}`, [MONTH_WRONG]],
+    [`${MONTHLY_USERS}?month=${month}`, [MONTH_WRONG]],
+  ]),
   ...['', 'x', '1.5', '1e2', '0x1', ' 1', 'NaN'].map((limit): [string, object[]] => [
     `${MONTHLY_USERS}?month=2026-01&limit=${limit}`,
     [NOT_AN_INTEGER],

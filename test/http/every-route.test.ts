@@ -51,15 +51,7 @@ const ROWS: Record<string, Row> = {
     status: 404,
   },
   'POST /partner/v1/plans': {
-    body: {
-      ...PLAN,
-      ...{
-        partner_user_id: KNOWN.user,
-        partner_plan_id: KNOWN.plan,
-        amount_usd: '1.00',
-        status: 'cancelled',
-      },
-    },
+    body: { ...PLAN, partner_user_id: KNOWN.user, partner_plan_id: KNOWN.plan, status: 'cancelled' },
     status: 404,
   },
   'GET /partner/v1/plans': {},

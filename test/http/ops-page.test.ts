@@ -213,14 +213,8 @@ test('an empty service has a page too, and what is not there is not found', asyn
   assert.match(text, /Nothing to look after[\s\S]*There are no prices[\s\S]*Nothing has fired yet/)
   for (const path of ['/ops?month=2026-13', '/ops?month=', '/ops/invoice?month=2026-01&partner=acme'])
     assert.equal((await fetch(opsUrl + path)).status, 404, path)
-  for (const query of [
-    '',
-    'month=2026-01',
-    'month=x&report=users',
-    'month=2026-01&report=x',
-    'month=2026-01&report=invoices',
-    'month=2026-01&report=users&partner=none',
-  ])
+  const users = 'month=2026-01&report=users&partner=none'
+  for (const query of ['', 'month=2026-01', 'month=x&report=users', 'month=2026-01&report=invoices', users])
     assert.equal((await fetch(`${opsUrl}/ops/export?${query}`)).status, 404, query)
   for (const method of ['DELETE', 'POST', 'HEAD']) {
     const { status, headers } = await fetch(`${opsUrl}/ops`, { method })
@@ -250,7 +244,6 @@ test('every refusal of the page has its code', async (t) => {
     [fetch(`${opsUrl}/ops`), [401, 'key_malformed']],
     [fetch(`${opsUrl}/ops`, { headers: { authorization: 'Bearer x' } }), [401, 'key_invalid']],
     [fetch(`${opsUrl}/ops?month=x`, { headers }), [404, 'route_not_found']],
-    [fetch(`${opsUrl}/ops/export?month=x`, { headers }), [404, 'route_not_found']],
     [fetch(`${opsUrl}/ops`, { method: 'DELETE', headers }), [405, 'method_not_allowed']],
     [fetch(`${starting.opsUrl}/ops`), [401, 'key_malformed']],
     [fetch(`${starting.opsUrl}/ops`, { headers }), [503, 'starting']],

@@ -4,25 +4,11 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { DAY_MS } from '../../src/core/time.ts'
-import { startService, T0 } from '../support/service.ts'
-import {
-  assertSound,
-  type Json,
-  LOW_PRICE,
-  link,
-  PLANS,
-  PRICE,
-  plan,
-  succeed,
-  USERS,
-  windowsOf,
-} from './steps.ts'
+import { startService } from '../support/service.ts'
+import { type Json, PLANS, succeed, USERS } from './steps.ts'
 
 const DESCRIPTION = join(import.meta.dirname, '../../fixtures/openapi/openapi.json')
 const DATES = ['consent_timestamp', 'start_date']
-const OFF = { smart_timing_enabled: false }
-
 // The effect of a user's or a plan's request in every state is tested in test/core/user.test.ts and plan.test.ts.
 
 test('each field of a body is answered as it was sent, in a first request and in later ones', async (t) => {
@@ -57,28 +43,4 @@ test('each field of a body is answered as it was sent, in a first request and in
     const least = { ...id, amount_usd, frequency }
     assertAnswered(await succeed(service, 'POST', PLANS, least), { ...whole, ...id })
   }
-})
-
-test('smart timing off fires nothing, on again goes on in the window that runs', async (t) => {
-  const service = await startService(t)
-  await link(service, 'u')
-  await plan(service, 'u', 'p')
-  await service.tick(PRICE)
-  await plan(service, 'u', 'p', OFF)
-  service.advance(DAY_MS / 2)
-  assert.equal((await service.tick(LOW_PRICE)).executionsCreated, 0)
-  // Left out, it keeps its value.
-  assert.equal((await plan(service, 'u', 'p')).smart_timing_enabled, false)
-  await plan(service, 'u', 'p', { smart_timing_enabled: true })
-  assert.equal((await service.tick(PRICE)).executionsCreated, 1)
-  assert.equal((await windowsOf(service, 'p')).length, 1)
-
-  await plan(service, 'u', 'p', OFF)
-  service.advance(2 * DAY_MS)
-  await plan(service, 'u', 'p', { smart_timing_enabled: true })
-  await service.tick(PRICE)
-  const [ended, present] = await windowsOf(service, 'p')
-  assert.equal(ended?.closed?.reason, 'ended')
-  assert.equal(present?.start, T0 + 2 * DAY_MS)
-  await assertSound(service)
 })

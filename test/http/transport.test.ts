@@ -325,17 +325,12 @@ test('a call that is refused before its body is read names nothing', async (t) =
 /** Names as JSON writes them, and as the header names them. */
 const NAMES: readonly (readonly [json: string, told: string])[] = [
   ['"__proto__"', '__proto__'],
-  ['"constructor"', 'constructor'],
   ['""', '""'],
   ['"\\"\\""', '%22%22'],
-  ['"*"', '%2A'],
   ['"+5"', '%2B5'],
   ['"?limit"', '%3Flimit'],
-  ['"a, b"', 'a%2C%20b'],
   ['"a\\r\\nSet-Cookie: x=1"', 'a%0D%0ASet-Cookie%3A%20x%3D1'],
-  ['"\\u0000\\u001b[31m"', '%00%1B%5B31m'],
   ['"stаtus"', 'st%D0%B0tus'],
-  ['"\\u202e"', '%E2%80%AE'],
   ['"\\ud83d\\ude80"', '%F0%9F%9A%80'],
   ['"a\\ud800b"', 'a%EF%BF%BDb'],
   ['"it\'s(!)~-._"', 'it%27s%28%21%29~-._'],

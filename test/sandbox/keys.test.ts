@@ -1,17 +1,20 @@
-// Tranches that a sandbox fires on request, and its idempotency keys as a partner sees them, however often it is wiped.
+// What a sandbox leaves alone, the tranches that it fires on request, and its idempotency keys as a partner sees them,
+// however often it is wiped.
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { formatUsd, usd } from '../../src/core/money.ts'
-import { DAY_MS, HOUR_MS, plus } from '../../src/core/time.ts'
+import type { Tenant } from '../../src/core/partner.ts'
+import { DAY_MS, formatInstant, HOUR_MS, plus } from '../../src/core/time.ts'
 import type { Schedule } from '../../src/core/window.ts'
 import { decide, fireNext, type Pass } from '../../src/engine/slot-reserve.ts'
 import { dollars, LEAD_MS, SIGMA, START, scheduleOf } from '../engine/passes.ts'
 import { assertSound, link, PRICE, plan } from '../http/steps.ts'
+import { allExecutions } from '../store/world.ts'
 import { openAgain, rowsOf } from '../support/database.ts'
 import { AUDIT, T0 } from '../support/service.ts'
-import { startBench } from './bench.ts'
+import { assertSame, type Bench, everythingOf, startBench } from './bench.ts'
 
 const DAY = { start_date: '2026-01-05' }
 
@@ -46,6 +49,49 @@ test('an environment that was wiped before keys were kept begins after the last 
   ])
   await assertSound(bench)
 })
+
+test('what is done to a sandbox changes nothing of others, nor what all share, and they stay in the real time', async (t) => {
+  const bench = await startBench(t)
+  const acme = await bench.tenant('acme', 'test')
+  const others: Tenant[] = []
+  await enrol(bench, bench.key)
+  for (const [slug, environment] of OTHERS) {
+    await enrol(bench, await bench.issueKey(slug, environment))
+    others.push(await bench.tenant(slug, environment))
+  }
+  await bench.tick(PRICE)
+  const before = await everythingOf(bench, others)
+  for (const [what, take] of [
+    ['an advance', () => bench.goAhead(acme, 40 * DAY_MS, '50000')],
+    ['a tranche fired', () => bench.fire(acme, 'p1')],
+    ['a reset', () => bench.store.resetSandbox(acme, AUDIT)],
+  ] as const) {
+    await take()
+    assertSame(await everythingOf(bench, others), before, what)
+  }
+  const { start_date } = await enrol(bench, bench.key)
+  assert.equal(start_date, formatInstant(plus(T0, 40 * DAY_MS)), 'a plan is dated by its sandbox')
+  bench.advance(8 * HOUR_MS)
+  await bench.tick(PRICE)
+  const datesOf = async ({ tenantId }: Tenant) =>
+    (await allExecutions(bench.store))
+      .filter(({ tenant }) => tenant.tenantId === tenantId)
+      .map(({ createdAt }) => createdAt - T0)
+  assert.deepEqual(await datesOf(acme), [40 * DAY_MS + 8 * HOUR_MS])
+  for (const other of others) assert.deepEqual(await datesOf(other), [0, 8 * HOUR_MS])
+  await assertSound(bench)
+})
+
+const OTHERS = [
+  ['acme', 'live'],
+  ['bolt', 'test'],
+  ['bolt', 'live'],
+] as const
+
+async function enrol(bench: Bench, key: string) {
+  await link(bench, 'u1', { key })
+  return plan(bench, 'u1', 'p1', {}, { key })
+}
 
 // Tranches brought forward: whichever are fired between the passes, a window spends its budget and no more.
 

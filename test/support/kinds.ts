@@ -32,7 +32,7 @@ const ON_EACH_STORE = [
   /^test\/cli\/(audited|backup|foreign-text\.process|purchases|serve\.process)\.test\.ts$/,
   /^test\/http\/(auth|every-route|executions|late-fills|ops-page|plans|reading|values)\.test\.ts$/,
   /^test\/openapi\/contract\.test\.ts$/,
-  /^test\/sandbox\/(api|keys|sandbox\.long|sandbox\.process)\.test\.ts$/,
+  /^test\/sandbox\/(api|keys|sandbox\.process)\.test\.ts$/,
   /^test\/webhook\/(cli|deliveries|delivery\.process)\.test\.ts$/,
 ]
 
