@@ -112,7 +112,7 @@ export function createRateLimit(perSecond: number): (keyId: string, now: Instant
     const tokens = Math.min(perSecond, bucket.tokens + elapsed * perSecond)
     if (tokens < 1) {
       buckets.set(keyId, { tokens, at: now })
-      const wait = Math.max(1, Math.ceil((1 - tokens) / perSecond))
+      const wait = Math.ceil((1 - tokens) / perSecond)
       throw new Refusal('rate_limited', 'Too many requests.', { 'retry-after': String(wait) })
     }
     buckets.set(keyId, { tokens: tokens - 1, at: now })

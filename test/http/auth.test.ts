@@ -164,11 +164,11 @@ test('a throttled key is told when to come back, and others are not', async (t) 
   const refused = await service.call('GET', '/nowhere')
   assert.equal(refused.status, 429)
   assert.equal(typeof refused.body.detail, 'string')
-  assert.match(refused.headers.get('retry-after') ?? '', /^[1-9]\d*$/)
+  assert.equal(refused.headers.get('retry-after'), '1')
   assert.equal(refused.headers.get('cache-control'), 'no-store')
   assert.equal(await status(other), 200)
   // A refused request costs nothing: after the stated time there is room.
-  service.advance(1000 * Number(refused.headers.get('retry-after')))
+  service.advance(1000)
   assert.deepEqual([await status(), await status(), await status(), await status()], [200, 200, 200, 429])
   // A clock that is set back gives nothing and takes nothing.
   service.advance(-3_600_000)
