@@ -288,7 +288,7 @@ test('a frozen database has one finding, whose command is the guide, and none of
   const [restored] = found({ frozen: frozenSince(HOUR_MS) })
   assert.match(
     restored?.message ?? '',
-    /^frozen since \S+ by ops: restored from last-night\.db \(1 h\); nothing/,
+    /^frozen since \S+ by ops: restored from last-night\.db \(1 h\); nothing fires/,
   )
 })
 
