@@ -36,8 +36,8 @@ export type Query<Row> = {
   /** The key under which a store keeps the prepared statement. */
   readonly id: number
   readonly text: Text
-  /** Reads a row of the result; without it, rows stay as they are, with integers as bigint. */
-  readonly read?: (row: never) => Row
+  /** Reads a row of the result; by default, rows stay as they are, with integers as bigint. */
+  readonly read: (row: never) => Row
 }
 
 let defined = 0
@@ -45,17 +45,14 @@ let defined = 0
 /** Must be called once for each statement, when its module is loaded. */
 export function query<Row = never>(text: Text): Query<Row>
 export function query<Row, Value>(text: Text, read: (row: Row) => Value): Query<Value>
-export function query<Value>(text: Text, read?: (row: never) => Value): Query<Value> {
+export function query<Value>(text: Text, read: (row: never) => Value = (row) => row): Query<Value> {
   defined += 1
-  return { id: defined, text, ...(read && { read }) }
+  return { id: defined, text, read }
 }
 
 /** The rows of a result, as the statement reads them. */
 export const readBy = <Row>({ read }: Query<Row>, rows: readonly unknown[]): Row[] =>
-  read ? rows.map((row) => read(row as never)) : (rows as Row[])
-/** The first row of a result, if it has one. */
-export const readFirst = <Row>({ read }: Query<Row>, row: unknown): Row | undefined =>
-  row !== undefined && read ? read(row as never) : (row as Row | undefined)
+  rows.map((row) => read(row as never))
 
 /** Rows read without a break: a few milliseconds on a file, where a reader blocks all others in its process. */
 export const PAGE_ROWS = 5_000

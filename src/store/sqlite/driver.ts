@@ -4,7 +4,7 @@ import type { Statement } from 'better-sqlite3'
 import type { Instant } from '../../core/time.ts'
 import { refuseFrozen } from '../frozen.ts'
 import { timeAt } from '../shared/sandboxes.ts'
-import { type Params, type Query, query, readBy, readFirst } from '../statement.ts'
+import { type Params, type Query, query, readBy } from '../statement.ts'
 import {
   always,
   type Base,
@@ -103,7 +103,8 @@ function statementsOf(db: Database, tally: Tally): Tx {
   const step = <T>(answer: () => T): Step<T> => new Answered(tally, answer)
   const first = <Row>(query: Query<Row>, params: Params): Row | undefined => {
     const found = ready(query)
-    return readFirst(query, found.statement.get(valuesOf(found, params)))
+    const row = found.statement.get(valuesOf(found, params))
+    return row === undefined ? undefined : query.read(row as never)
   }
   return {
     all: (query, params = NONE) => step(() => readBy(query, allOf(ready(query), params))),
