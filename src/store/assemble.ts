@@ -43,6 +43,8 @@ type Own = {
   /** Whether a single key is found without waiting, if the caller asks for that. */
   keysAtOnce: boolean
   erasing: OwnErasing
+  /** Whether confirmations of a key share a transaction. */
+  confirmsInGroups: boolean
   listings: OwnListings
   passes: OwnPasses
   imports: OwnImports
@@ -62,7 +64,7 @@ export function assemble(base: Base, specific: Own): Store {
     ...createUserStore(base, specific.erasing),
     ...createPlanStore(base),
     ...createPollStore(base, polls),
-    ...createConfirmationStore(base),
+    ...createConfirmationStore(base, { ...specific.passes, inGroups: specific.confirmsInGroups }),
     ...createListings(base, specific.listings),
     ...createWindowStore(base),
     ...createLevers(base),

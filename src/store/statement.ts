@@ -57,6 +57,13 @@ export const readBy = <Row>({ read }: Query<Row>, rows: readonly unknown[]): Row
 /** Rows read without a break: a few milliseconds on a file, where a reader blocks all others in its process. */
 export const PAGE_ROWS = 5_000
 
+/** The value of a parameter with many rows. */
+export function rowsOf(params: Params, parameter: string): readonly Params[] {
+  const rows = params[parameter]
+  if (!Array.isArray(rows)) throw new Error(`no rows for :${parameter}`)
+  return rows
+}
+
 /** A pause in which other requests get their turn. */
 export const breathe = () => new Promise((resolve) => setImmediate(resolve))
 

@@ -14,7 +14,7 @@ import type { Instant } from '../core/time.ts'
 import type { UserStatus } from '../core/user.ts'
 import type { Webhook } from '../core/webhook.ts'
 import type { CloseReason, Frequency } from '../core/window.ts'
-import type { Dialect, Kinds } from './statement.ts'
+import { type Dialect, type Kinds, type Query, query } from './statement.ts'
 
 export type ColumnKind = Kinds[string]
 
@@ -517,16 +517,34 @@ export function insertInto<T extends TableName>(
   values (${names.map((name) => given[name] ?? `:${name}`).join(', ')})`
 }
 
-/** The insert of many rows, the parameter `rows`. */
+/** The insert of many rows, the parameter `rows`; in the expressions `values`, a row is `n`. */
 export function insertRows<T extends TableName>(
   { rows }: Pick<Dialect, 'rows'>,
   of: T,
-  names: readonly ColumnName<T>[] = columnsToAdd(of),
+  {
+    names = columnsToAdd(of),
+    values = {},
+  }: { names?: readonly ColumnName<T>[]; values?: { readonly [K in ColumnName<T>]?: string } } = {},
 ): string {
-  const columns = names.join(', ')
+  const given: Readonly<Record<string, string | undefined>> = values
+  const kinds = kindsOf(of, ...names.filter((name) => !given[name]))
   // The condition keeps SQLite from taking "on conflict" for that of a join.
-  return `insert into ${of} (${columns}) select ${columns} from ${rows('rows', kindsOf(of, ...names), 'n')} where true`
+  return `insert into ${of} (${names.join(', ')})
+  select ${names.map((name) => given[name] ?? name).join(', ')} from ${rows('rows', kinds, 'n')} where true`
 }
+
+/** The update of many rows, the parameter `rows`, found by the columns `keys`. */
+export const updateOf = <T extends TableName>(
+  of: T,
+  keys: readonly ColumnName<T>[],
+  names: readonly ColumnName<T>[],
+  condition = '',
+): Query<never> =>
+  query(
+    ({ rows }) => `update ${of} set ${names.map((name) => `${name} = n.${name}`).join(', ')}
+      from ${rows('rows', kindsOf(of, ...keys, ...names), 'n')}
+      where ${keys.map((key) => `${of}.${key} = n.${key}`).join(' and ')} ${condition}`,
+  )
 
 /** Columns of a table that a statement calls `as`, for a select; `prefix` begins the names in its result. */
 export const selected = (names: readonly string[], as: string, prefix = ''): string =>

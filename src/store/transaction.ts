@@ -108,6 +108,14 @@ export const always = <T>(begin: () => Iterator<Wait, T, unknown>): Step<T> => (
 export const given = <T>(value: T): Step<T> => always(() => ({ next: () => ({ done: true, value }) }))
 export const NOTHING: Step<undefined> = given(undefined)
 
+/** Runs a statement about many rows, its parameter `rows`, if there are any. */
+export const runRows = (
+  tx: Tx,
+  statement: Query<never>,
+  rows: readonly Params[],
+  params: Params = {},
+): Step<unknown> => (rows.length > 0 ? tx.run(statement, { ...params, rows }) : NOTHING)
+
 /**
  * Counts the steps of a transaction: a step that is made and forgotten compiles and does nothing, so such a transaction
  * must not be committed. A helper that is a generator function is not counted here; the house rules find a forgotten

@@ -1,9 +1,11 @@
 // Shared machinery of writes: gathering writes for one commit, refusing when the disk is full, recording polls, and
 // waiting for writes at a close.
 
-import type { Tenant } from '../core/partner.ts'
+import type { Caller, Tenant } from '../core/partner.ts'
+import { Problem } from '../core/problem.ts'
 import { type Instant, MINUTE_MS } from '../core/time.ts'
 import { breathe } from './statement.ts'
+import type { PassStore } from './store.ts'
 
 /** The most writes that share a commit: enough to spread the cost of a sync. */
 export const COMMIT_SHARE_MAX = 64
@@ -94,6 +96,58 @@ export function askTogether<Q, A>(
     new Promise((resolve, reject) => {
       if (waiting.length === 0) setImmediate(answerAll)
       waiting.push({ question, resolve, reject })
+    })
+}
+
+// Writes of a key that arrive while another is under way share the next transaction, on a server. On a file they share
+// a commit anyway, and each has a transaction of its own.
+
+/** How writes are grouped: `isOutage` tells an error of the database from that of a single row. */
+export type Grouping = { inGroups: boolean; isOutage: PassStore['isOutage'] }
+
+/** `write` returns an outcome for each of a group, in order. If one of them makes it fail, each is written alone. */
+export function grouped<Q, A>(
+  { inGroups, isOutage }: Grouping,
+  write: (caller: Caller, group: readonly Q[]) => Promise<readonly PromiseSettledResult<A>[]>,
+): (caller: Caller, question: Q) => Promise<A> {
+  /** By key: what waits for the group that is under way. */
+  const waiting = new Map<string, Asked<Q, A>[]>()
+
+  async function settle(caller: Caller, group: readonly Asked<Q, A>[]): Promise<void> {
+    try {
+      const outcomes = await write(
+        caller,
+        group.map(({ question }) => question),
+      )
+      for (const [i, { resolve, reject }] of group.entries()) {
+        const outcome = outcomes[i]
+        if (outcome?.status === 'fulfilled') resolve(outcome.value)
+        else reject(outcome?.reason)
+      }
+    } catch (error) {
+      const isOfOne = group.length > 1 && !(error instanceof Problem) && !isOutage(error)
+      if (isOfOne) await Promise.all(group.map((one) => settle(caller, [one])))
+      else for (const { reject } of group) reject(error)
+    }
+  }
+
+  async function settleAll(caller: Caller, key: string): Promise<void> {
+    const line = waiting.get(key) ?? []
+    while (line.length > 0) await settle(caller, line.splice(0, COMMIT_SHARE_MAX))
+    waiting.delete(key)
+  }
+
+  return (caller, question) =>
+    new Promise((resolve, reject) => {
+      const asked = { question, resolve, reject }
+      if (!inGroups) return void settle(caller, [asked])
+      const key = `${caller.tenantId} ${caller.keyId}`
+      const line = waiting.get(key)
+      if (line) line.push(asked)
+      else {
+        waiting.set(key, [asked])
+        setImmediate(settleAll, caller, key)
+      }
     })
 }
 

@@ -5,6 +5,7 @@ import assert from 'node:assert/strict'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
+import { machineAt } from '../../src/machine.ts'
 import { openStore } from '../../src/store/postgres/open.ts'
 import { type Connection, connect, type WriteTx } from '../../src/store/postgres/server/connection.ts'
 import { migrate } from '../../src/store/postgres/server/migrate.ts'
@@ -24,7 +25,7 @@ import {
   startStandby,
 } from '../support/postgres-server.ts'
 import { until } from '../support/within.ts'
-import { AUDIT, each, link, populate, T0 } from './world.ts'
+import { AUDIT, each, enrolAll, filled, link, plansNamed, poll, populate, report, T0, tick } from './world.ts'
 
 const MARK = query('insert into marks (mark) values (:mark)')
 const WRONG = query('select 1 / 0')
@@ -402,4 +403,22 @@ test('the schema of a new database is not told as made on one disk alone', async
     const store = await openStore(pair.primary.url('new'), { clock: () => T0, create: true })
     await store.close()
   })
+})
+
+test('confirmations of a key that arrive together share a transaction', async (t) => {
+  const url = await ownDatabase(temporaryFolder(t))
+  const { machine } = machineAt(T0)
+  const store = await openStore(url, { clock: machine.clock, create: true })
+  t.after(() => store.close())
+  const { acme } = await populate(store)
+  await enrolAll(store, acme, plansNamed(50))
+  await tick({ store, machine }, '60000')
+  const due = await poll(store, acme)
+  await Promise.all(due.map(({ executionId, amount }) => report(store, acme, executionId, filled(amount))))
+  const server = await ourServer()
+  const [count] = await server.ask<{ trades: string; transactions: string }>(
+    'select count(*) as trades, count(distinct xmin::text) as transactions from tranche.trades',
+    new URL(url).pathname.slice(1),
+  )
+  assert.deepEqual(count, { trades: '50', transactions: '1' })
 })

@@ -106,6 +106,7 @@ function storeOn(connection: Connection): Store {
   return assemble(driver, {
     following: createFollowing(driver),
     keysAtOnce: false,
+    confirmsInGroups: true,
     erasing: { overwrite: overwriteNothing, remember: rememberOnServer },
     listings: LISTINGS,
     passes: ownPasses(connection, driver),

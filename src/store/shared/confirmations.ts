@@ -1,41 +1,118 @@
-// A confirmation: reads everything that decides a report of an execution, lets core decide, and stores the outcome.
+// Confirmations: reads everything that decides reports of executions, lets core decide, and stores the outcomes.
 
-import { type ExecutionFacts, RECORDED_SINCE, type Recorded, type Refused } from '../../core/confirmation.ts'
+import {
+  type Confirmation,
+  type ExecutionFacts,
+  RECORDED_SINCE,
+  type Recorded,
+  type Refused,
+} from '../../core/confirmation.ts'
 import type { ExecutionId } from '../../core/execution.ts'
 import type { Tenant } from '../../core/partner.ts'
 import type { Instant } from '../../core/time.ts'
-import { executionOf, keptParams, lateFillOf, tradeOf, tradeParams, windowOf } from '../rows/ledger.ts'
-import { IN_REAL_TIME, SELECT_EXECUTION } from '../sql/fragments.ts'
+import {
+  type ExecutionRow,
+  executionOf,
+  keptParams,
+  type LateFillRow,
+  lateFillOf,
+  tradeOf,
+  tradeParams,
+  type WindowRow,
+  windowOf,
+} from '../rows/ledger.ts'
+import { EXECUTION_COLUMNS, EXECUTION_TABLES, IN_REAL_TIME } from '../sql/fragments.ts'
 import { atOrNull, query } from '../statement.ts'
 import type { ExecutionStore } from '../store.ts'
-import { insertInto } from '../tables.ts'
-import { type Base, callOf, NOTHING, type Step, type Steps, type Tx } from '../transaction.ts'
-import { lockExecutions, writeWindow } from './ledger.ts'
+import { insertInto, insertRows, updateOf } from '../tables.ts'
+import {
+  type Base,
+  callOf,
+  NOTHING,
+  runRows,
+  type Step,
+  type Steps,
+  type Tx,
+  type WriteTx,
+} from '../transaction.ts'
+import { type Grouping, grouped } from '../writes.ts'
+import { lockExecutions, writeWindows } from './ledger.ts'
 
-const scopeOf = (tenant: Parameters<typeof callOf>[0]) => ({ ...callOf(tenant), onceMore: true })
+type Asked = { executionId: string; partnerOrderId: string }
+type Report = Asked & { decide: Parameters<ExecutionStore['confirmExecution']>[2] }
+type Outcome = PromiseSettledResult<Confirmation>
 
-export const createConfirmationStore = ({ write }: Base): Pick<ExecutionStore, 'confirmExecution'> => ({
-  confirmExecution: (tenant, ids, decide) =>
-    write(function* (tx) {
-      const [times, , seen] = yield* tx.together(
-        tx.times,
-        lockExecutions(tx, tenant.tenantId, [ids.executionId]),
-        seenFor(tx, tenant, ids),
-      )
-      const now = times.of(tenant.tenantId)
-      const confirmation = decide(seen, now)
-      if (confirmation.kind === 'recorded') {
-        const { settles } = confirmation
-        yield* tx.together(
-          recordTrade(tx, tenant, confirmation),
-          // Decides a late fill of the same order.
-          settles === null ? NOTHING : tx.run(DECIDE, { report_id: settles, now, reason: RECORDED_SINCE }),
-        )
-      }
-      if (confirmation.kind === 'refused') yield* keep(tx, tenant, confirmation, now)
-      return confirmation
-    }, scopeOf(tenant)),
-})
+export function createConfirmationStore(
+  { write }: Base,
+  grouping: Grouping,
+): Pick<ExecutionStore, 'confirmExecution'> {
+  const confirm = grouped(grouping, (caller, reports: readonly Report[]) =>
+    write((tx) => confirmAll(tx, caller, reports), { ...callOf(caller), onceMore: true }),
+  )
+  return { confirmExecution: (caller, ids, decide) => confirm(caller, { ...ids, decide }) }
+}
+
+/** In their order. A report sees the outcomes of earlier ones. */
+function* confirmAll(tx: WriteTx, tenant: Tenant, reports: readonly Report[]): Steps<Outcome[]> {
+  const executionIds = reports.map(({ executionId }) => executionId)
+  const [times, , first] = yield* tx.together(
+    tx.times,
+    lockExecutions(tx, tenant.tenantId, executionIds),
+    seenFor(tx, tenant, reports),
+  )
+  const now = times.of(tenant.tenantId)
+  const outcomes: Outcome[] = []
+  for (let seen = first; ; seen = yield* seenFor(tx, tenant, reports.slice(outcomes.length))) {
+    const decided = decideApart(reports.slice(outcomes.length), seen, now)
+    outcomes.push(...decided)
+    yield* storeAll(
+      tx,
+      tenant,
+      decided.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : [])),
+      now,
+    )
+    if (outcomes.length === reports.length) return outcomes
+  }
+}
+
+/** Decides reports up to the first that touches the window or the order of an earlier one. */
+function decideApart(reports: readonly Report[], seen: readonly ExecutionFacts[], now: Instant): Outcome[] {
+  const touched = new Set<unknown>()
+  const outcomes: Outcome[] = []
+  for (const [i, facts] of seen.entries()) {
+    const { executionId, partnerOrderId, decide } = reports[i] as Report
+    const touches = [facts.window?.windowId ?? executionId, partnerOrderId]
+    if (touches.some((one) => touched.has(one))) break
+    for (const one of touches) touched.add(one)
+    try {
+      outcomes.push({ status: 'fulfilled', value: decide(facts, now) })
+    } catch (reason) {
+      outcomes.push({ status: 'rejected', reason })
+    }
+  }
+  return outcomes
+}
+
+const storeAll = (
+  tx: Tx,
+  tenant: Tenant,
+  confirmations: readonly Confirmation[],
+  now: Instant,
+): Step<unknown> =>
+  tx.together(
+    recordTrades(
+      tx,
+      tenant,
+      confirmations.filter((one) => one.kind === 'recorded'),
+    ),
+    ...confirmations.flatMap((one) => {
+      if (one.kind === 'refused') return [keep(tx, tenant, one, now)]
+      // Decides a late fill of the same order.
+      if (one.kind === 'recorded' && one.settles !== null)
+        return [tx.run(DECIDE, { report_id: one.settles, now, reason: RECORDED_SINCE })]
+      return []
+    }),
+  )
 
 export const KEEP = query(`${insertInto('late_reports')} on conflict (execution_id, fingerprint) do nothing`)
 const COUNT = query(
@@ -65,57 +142,88 @@ export const LATE_FILLS_OF = query(
 export const DECIDE_WHERE = `update late_reports set decided_at = :now, decision_reason = :reason
   where decided_at is null and`
 export const DECIDE = query(`${DECIDE_WHERE} report_id = :report_id`)
-const EXECUTION = query(
-  `${SELECT_EXECUTION} where e.tenant_id = :tenant and e.execution_id = :execution_id`,
-  executionOf,
+
+const ASKED = { place: 'integer', execution_id: 'text', partner_order_id: 'text' } as const
+const holderIn = (table: 'trades' | 'adjustments'): string =>
+  `select execution_id from ${table} where tenant_id = :tenant and partner_order_id = a.partner_order_id
+     and execution_id <> a.execution_id`
+const EXECUTIONS = query(
+  ({ rows }) =>
+    `select a.place, ${EXECUTION_COLUMNS}, w.*,
+       (select execution_id from (${holderIn('trades')} union all ${holderIn('adjustments')}) h limit 1) as holder
+     from ${rows('asked', ASKED, 'a')} cross join ${EXECUTION_TABLES} join windows w on w.window_id = e.window_id
+     where e.execution_id = a.execution_id and +e.tenant_id = :tenant`,
+  (row: ExecutionRow & WindowRow & { place: bigint; holder: ExecutionId | null }) => ({
+    place: Number(row.place),
+    execution: executionOf(row),
+    window: windowOf(row),
+    orderHeldBy: row.holder,
+  }),
 )
-const HOLDER = query<{ execution_id: ExecutionId }>(
-  `select execution_id from trades where tenant_id = :tenant and partner_order_id = :order
-     and execution_id <> :execution_id
-   union all select execution_id from adjustments where tenant_id = :tenant and partner_order_id = :order
-     and execution_id <> :execution_id`,
+const TRADES = query(
+  ({ rows }) =>
+    `select t.* from ${rows('asked', ASKED, 'a')} cross join trades t where t.execution_id = a.execution_id`,
+  tradeOf,
 )
-const SETTLE = query(
-  'update executions set status = :status where tenant_id = :tenant and execution_id = :execution_id',
-)
-export const INSERT_TRADE = query(
-  insertInto('trades', { user_id: '(select user_id from plans where plan_id = :plan_id)' }),
+const LATE_FILLS = query(
+  ({ rows }) =>
+    `select l.* from ${rows('asked', ASKED, 'a')} cross join late_reports l
+     where l.execution_id = a.execution_id order by l.report_id`,
+  (row: LateFillRow) => ({ executionId: row.execution_id, late: lateFillOf(row) }),
 )
 
-type Asked = { executionId: string; partnerOrderId: string }
-
-export function* seenFor(
-  tx: Tx,
-  { tenantId }: Tenant,
-  { executionId, partnerOrderId }: Asked,
-): Steps<ExecutionFacts> {
-  const asked = { tenant: tenantId, execution_id: executionId, order: partnerOrderId }
-  const [execution, window = null, trade = null, lateFills, holder, latest = null] = yield* tx.together(
-    tx.get(EXECUTION, asked),
-    tx.get(WINDOW_OF, asked),
-    tx.get(TRADE, asked),
-    tx.all(LATE_FILLS_OF, asked),
-    tx.get(HOLDER, asked),
-    tx.get(LATEST_RECORDED, asked),
+/** The facts of each report, in their order. */
+export function* seenFor(tx: Tx, { tenantId }: Tenant, reports: readonly Asked[]): Steps<ExecutionFacts[]> {
+  const asked = reports.map(({ executionId, partnerOrderId }, place) => ({
+    place,
+    execution_id: executionId,
+    partner_order_id: partnerOrderId,
+  }))
+  const [executions, trades, late, latest = null] = yield* tx.together(
+    tx.all(EXECUTIONS, { tenant: tenantId, asked }),
+    tx.all(TRADES, { asked }),
+    tx.all(LATE_FILLS, { asked }),
+    tx.get(LATEST_RECORDED, { tenant: tenantId }),
   )
-  const others = { orderHeldBy: holder?.execution_id ?? null, latestRecordedAt: latest }
-  if (!execution) return { execution: null, window: null, trade: null, lateFills: [], ...others }
-  return { execution, window, trade, lateFills, ...others }
+  const found = new Map(executions.map(({ place, ...facts }) => [place, facts]))
+  return reports.map(({ executionId }, place) => {
+    const facts = found.get(place)
+    if (!facts) return { ...UNKNOWN, latestRecordedAt: latest }
+    return {
+      ...facts,
+      trade: trades.find((one) => one.executionId === executionId) ?? null,
+      lateFills: late.filter((one) => one.executionId === executionId).map((one) => one.late),
+      latestRecordedAt: latest,
+    }
+  })
 }
+const UNKNOWN = { execution: null, window: null, trade: null, lateFills: [], orderHeldBy: null }
 
-/** Stores a confirmation: the trade, its execution's new status, the window's ledger. */
-export function recordTrade(
-  tx: Tx,
-  { tenantId }: Tenant,
-  { execution, window, trade }: Recorded,
-): Step<unknown> {
-  const { executionId, planId, status } = execution
-  return tx.together(
-    tx.run(SETTLE, { tenant: tenantId, execution_id: executionId, status }),
-    tx.run(INSERT_TRADE, tradeParams({ tenantId, planId }, trade)),
-    writeWindow(tx, window),
+const SETTLE = updateOf('executions', ['execution_id'], ['status'])
+export const INSERT_TRADES = query((dialect) =>
+  insertRows(dialect, 'trades', {
+    values: { user_id: '(select user_id from plans where plan_id = n.plan_id)' },
+  }),
+)
+
+/** Stores confirmations: the trades, their executions' new status, the windows' ledgers. */
+export const recordTrades = (tx: Tx, { tenantId }: Tenant, recorded: readonly Recorded[]): Step<unknown> =>
+  tx.together(
+    runRows(
+      tx,
+      SETTLE,
+      recorded.map(({ execution }) => ({ execution_id: execution.executionId, status: execution.status })),
+    ),
+    runRows(
+      tx,
+      INSERT_TRADES,
+      recorded.map(({ execution: { planId }, trade }) => tradeParams({ tenantId, planId }, trade)),
+    ),
+    writeWindows(
+      tx,
+      recorded.map(({ window }) => window),
+    ),
   )
-}
 
 /** When a tenant's latest trade or adjustment was recorded: one step along an index of each table. */
 const latestWhere = (condition: string): string =>

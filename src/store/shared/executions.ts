@@ -1,7 +1,7 @@
 // Operators' actions on executions: read with everything on record, cancelled, adjusted, and their late fills decided.
 // polls.ts delivers them and confirmations.ts confirms them.
 
-import type { LateFill } from '../../core/confirmation.ts'
+import type { ExecutionFacts, LateFill } from '../../core/confirmation.ts'
 import type { Adjustment } from '../../core/corrections/adjustment.ts'
 import { chosen, type LateFillDecision, undecided, waiting } from '../../core/corrections/late-fill.ts'
 import { DUE_LATE_MS } from '../../core/findings.ts'
@@ -58,7 +58,7 @@ import {
   DECIDE_WHERE,
   LATE_FILLS_OF,
   latestRecordedAt,
-  recordTrade,
+  recordTrades,
   seenFor,
   TRADE,
   WINDOW_OF,
@@ -149,9 +149,9 @@ export const createTradeStore = (base: Base): TradeStore => ({
         const late = chosen(ids, yield* tx.all(LATE_FILLS_OF, own))
         yield* refuseDamaged(tx, late)
         const asked = { executionId, partnerOrderId: late.report.partnerOrderId }
-        const [latest, facts] = yield* tx.together(latestId(tx), seenFor(tx, tenant, asked))
-        const made = decide({ ...facts, adjustments, latestId: latest }, late, now)
-        if (made.kind === 'recorded') yield* recordTrade(tx, tenant, made)
+        const [latest, [facts]] = yield* tx.together(latestId(tx), seenFor(tx, tenant, [asked]))
+        const made = decide({ ...(facts as ExecutionFacts), adjustments, latestId: latest }, late, now)
+        if (made.kind === 'recorded') yield* recordTrades(tx, tenant, [made])
         else yield* tx.together(addAdjustment(tx, made.adjustment), writeWindow(tx, made.window))
         yield* accept(tx, late, { now, reason })
         yield* addAudit(tx, entryOf(made, late), times.real)

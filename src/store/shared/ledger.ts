@@ -19,8 +19,8 @@ import {
 import { amountParams, closingParams, openingParams, scheduleParams, windowOf } from '../rows/ledger.ts'
 import { AWAKE, IS_OPEN } from '../sql/fragments.ts'
 import { instantOrNull, query } from '../statement.ts'
-import { assigned, columnsToAdd, insertInto, overwritten } from '../tables.ts'
-import type { Step, Steps, Tx } from '../transaction.ts'
+import { columnsToAdd, insertInto, overwritten, updateOf } from '../tables.ts'
+import { runRows, type Step, type Steps, type Tx } from '../transaction.ts'
 
 const CURRENT = query('select * from windows where plan_id = :plan_id and closed_at is null', windowOf)
 const OPEN = query(insertInto('windows'))
@@ -34,15 +34,11 @@ const CELL_USES = query<{ plan_id: bigint; claimed: bigint; used: bigint | null 
        (select max(window_start) from executions where ${IN_CELL}) as used
      from ${rows('rows', CELLS, 'n')}`,
 )
-const AMOUNTS = assigned(['reserved', 'spent', 'excess', 'released'])
+const AMOUNTS = ['reserved', 'spent', 'excess', 'released'] as const
 /** An open window stays open here, and its place among the open ones does not change. */
-const WRITE_OPEN = query(`update windows set ${AMOUNTS} where window_id = :window_id and closed_at is null`)
-const WRITE_CLOSED = query(
-  `update windows set ${AMOUNTS}, ${assigned(['closed_at', 'close_reason'])} where window_id = :window_id`,
-)
-const REFUND = query(
-  'update schedules set fireable = :fireable where plan_id = :plan_id and window_id = :window_id',
-)
+const WRITE_OPEN = updateOf('windows', ['window_id'], AMOUNTS, 'and closed_at is null')
+const WRITE_CLOSED = updateOf('windows', ['window_id'], [...AMOUNTS, 'closed_at', 'close_reason'])
+const REFUND = updateOf('schedules', ['plan_id', 'window_id'], ['fireable'])
 /** A plan's schedule for its new window, asleep, replacing the one before. */
 export const PUT_SCHEDULE = query(
   `${insertInto('schedules', { awake: '0' })}
@@ -56,16 +52,24 @@ export function* currentWindow(tx: Tx, planId: number): Steps<Window | null> {
   return (yield* tx.get(CURRENT, { plan_id: planId })) ?? null
 }
 
-/** Stores a window's ledger and, while it is its plan's current one, what the schedule may still fire. */
-export function writeWindow(tx: Tx, window: Window): Step<unknown> {
-  const amounts = amountParams(window)
-  if (window.closed) return tx.run(WRITE_CLOSED, { ...amounts, ...closingParams(window.closed) })
-  const { planId, windowId } = window
+/** Stores the ledgers of windows and, for those that are current, what their schedules may still fire. */
+export function writeWindows(tx: Tx, windows: readonly Window[]): Step<unknown> {
+  const open = windows.filter(({ closed }) => !closed)
   return tx.together(
-    tx.run(WRITE_OPEN, amounts),
-    tx.run(REFUND, { fireable: unreserved(window), plan_id: planId, window_id: windowId }),
+    runRows(tx, WRITE_OPEN, open.map(amountParams)),
+    runRows(
+      tx,
+      REFUND,
+      open.map((one) => ({ plan_id: one.planId, window_id: one.windowId, fireable: unreserved(one) })),
+    ),
+    runRows(
+      tx,
+      WRITE_CLOSED,
+      windows.flatMap((one) => (one.closed ? [{ ...amountParams(one), ...closingParams(one.closed) }] : [])),
+    ),
   )
 }
+export const writeWindow = (tx: Tx, window: Window): Step<unknown> => writeWindows(tx, [window])
 
 /** A plan that needs a window, and the cell from which on it may have one. */
 type Wanted = { planId: number; cell: Opening; floor: Usd }

@@ -29,10 +29,10 @@ import {
   windowOf,
 } from '../rows/ledger.ts'
 import { LATEST_EXECUTION } from '../sql/fragments.ts'
-import { type Params, type Query, query } from '../statement.ts'
+import { query } from '../statement.ts'
 import type { Fired, PassCounts, PlanDecisions } from '../store.ts'
-import { type ColumnName, columnsToAdd, insertRows, kindsOf } from '../tables.ts'
-import type { Step, Steps, Times, Tx } from '../transaction.ts'
+import { columnsToAdd, insertRows, updateOf } from '../tables.ts'
+import { runRows, type Step, type Steps, type Times, type Tx } from '../transaction.ts'
 import { freeCells } from './ledger.ts'
 import { USERS_STOPPING } from './users.ts'
 
@@ -74,36 +74,21 @@ const TENANTS = query(
   }),
 )
 
-/** An update of many rows, found by the number of their plan or window. */
-const updateOf = <T extends 'schedules' | 'windows'>(
-  table: T,
-  key: ColumnName<T>,
-  columns: readonly ColumnName<T>[],
-): Query<never> =>
-  query(
-    ({ rows }) =>
-      `update ${table} set ${columns.map((name) => `${name} = n.${name}`).join(', ')}
-       from ${rows('rows', kindsOf(table, key, ...columns), 'n')} where ${table}.${key} = n.${key}`,
-  )
-
 /** Columns that stay while a plan waits in one slot. The index of a column that is not named is not written. */
 const OF_A_SLOT = ['window_id', 'next_run_at', 'window_start', 'window_end', 'budget'] as const
-const PUT_SCHEDULES = updateOf('schedules', 'plan_id', columnsToAdd('schedules', 'plan_id', 'awake'))
+const PUT_SCHEDULES = updateOf('schedules', ['plan_id'], columnsToAdd('schedules', 'plan_id', 'awake'))
 const PUT_IN_SLOT = updateOf(
   'schedules',
-  'plan_id',
+  ['plan_id'],
   columnsToAdd('schedules', 'plan_id', 'awake', ...OF_A_SLOT),
 )
-const RESERVE = updateOf('windows', 'window_id', ['reserved'])
-const CLOSE = updateOf('windows', 'window_id', ['released', 'closed_at', 'close_reason'])
+const RESERVE = updateOf('windows', ['window_id'], ['reserved'])
+const CLOSE = updateOf('windows', ['window_id'], ['released', 'closed_at', 'close_reason'])
 const ADD_EXECUTIONS = query((dialect) => insertRows(dialect, 'executions'))
 const OPEN = query<{ window_id: bigint; plan_id: bigint }>(
   (dialect) =>
-    `${insertRows(dialect, 'windows', columnsToAdd('windows', 'window_id'))} returning window_id, plan_id`,
+    `${insertRows(dialect, 'windows', { names: columnsToAdd('windows', 'window_id') })} returning window_id, plan_id`,
 )
-
-const write = (tx: Tx, statement: Query<never>, rows: readonly Params[]): Step<unknown> =>
-  tx.when(rows.length > 0, () => tx.run(statement, { rows }))
 
 /** Runs a page at the given times, or at those read for its tenants. */
 export function* runPage(
@@ -148,10 +133,10 @@ export function* runPage(
     reserved.push(reserve(next?.window ?? window, tranche.amount))
   }
   yield* tx.together(
-    write(tx, PUT_SCHEDULES, moved.map(scheduleParams)),
-    write(tx, PUT_IN_SLOT, inSlot.map(scheduleParams)),
-    write(tx, ADD_EXECUTIONS, fired.map(firedParams)),
-    write(tx, RESERVE, reserved.map(amountParams)),
+    runRows(tx, PUT_SCHEDULES, moved.map(scheduleParams)),
+    runRows(tx, PUT_IN_SLOT, inSlot.map(scheduleParams)),
+    runRows(tx, ADD_EXECUTIONS, fired.map(firedParams)),
+    runRows(tx, RESERVE, reserved.map(amountParams)),
   )
   return { plansEvaluated: due.length, executionsCreated: fired.length, windowsRolled: rolled.size, fired }
 }

@@ -10,8 +10,8 @@ import { type ExecutionRow, executionOf } from '../rows/ledger.ts'
 import { IS_OPEN, SELECT_EXECUTION, unleasedAt } from '../sql/fragments.ts'
 import { query } from '../statement.ts'
 import type { ExecutionStore } from '../store.ts'
-import { insertRows, kindsOf } from '../tables.ts'
-import { type Base, callOf, type ReadTx, type Steps, type WriteTx } from '../transaction.ts'
+import { insertRows, updateOf } from '../tables.ts'
+import { type Base, callOf, type ReadTx, runRows, type Steps, type WriteTx } from '../transaction.ts'
 import { createPollNotes, type PollNotes } from '../writes.ts'
 import { timeOf } from './sandboxes.ts'
 import { finishStops, isAnyStopping } from './users.ts'
@@ -55,12 +55,11 @@ const COUNT = query<{ n: bigint }>(
     ({ is, order }) => `select 1 as one ${OPEN} and ${is} order by ${order} limit ${REMAINING_MAX}`,
   )}) x`,
 )
-const LEASE = query(
-  ({ rows }) =>
-    `update executions
-     set status = n.status, delivered_count = n.delivered_count, lease_expires_at = n.lease_expires_at
-     from ${rows('leased', kindsOf('executions', 'execution_id', 'status', 'delivered_count', 'lease_expires_at'), 'n')}
-     where executions.execution_id = n.execution_id and +executions.tenant_id = :tenant`,
+const LEASE = updateOf(
+  'executions',
+  ['execution_id'],
+  ['status', 'delivered_count', 'lease_expires_at'],
+  'and +executions.tenant_id = :tenant',
 )
 
 type Page = Awaited<ReturnType<ExecutionStore['deliverDue']>>
@@ -109,7 +108,7 @@ function* lease(tx: WriteTx, tenant: Tenant, { limit, deliver }: DeliveryOf): St
   )
   if (isStopping) return null
   const executions = due.sort(byTurn).map((row) => deliver(executionOf(row), now))
-  if (executions.length > 0) yield* tx.run(LEASE, { tenant: tenantId, leased: executions.map(leasedParams) })
+  yield* runRows(tx, LEASE, executions.map(leasedParams), { tenant: tenantId })
   const left = yield* tx.get(COUNT, { tenant: tenantId, now })
   return { executions, remaining: Math.min(Number(left?.n), REMAINING_MAX) }
 }

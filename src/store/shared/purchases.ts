@@ -36,7 +36,7 @@ import type { PurchaseStore } from '../store.ts'
 import { columnsToAdd, insertInto } from '../tables.ts'
 import { type Base, callOf, ofTenant, type Steps, type Times, type Tx, type WriteTx } from '../transaction.ts'
 import { addAudit } from './audit.ts'
-import { INSERT_TRADE, KEEP, LATE_FILLS_OF, latestRecordedAt, TRADE } from './confirmations.ts'
+import { INSERT_TRADES, KEEP, LATE_FILLS_OF, latestRecordedAt, TRADE } from './confirmations.ts'
 import { accept, OF_ORDER, refuseDamaged, UNKNOWN_TO } from './executions.ts'
 import { countNoUnknown, lockPlans, PUT_SCHEDULE, wake, writeWindow } from './ledger.ts'
 import { SCHEDULE } from './plans.ts'
@@ -345,6 +345,6 @@ function* book(tx: Tx, { tenantId }: Tenant, booked: Booked): Steps<void> {
     tx.when(schedule !== null, () => tx.run(PUT_SCHEDULE, scheduleParams(schedule as Schedule))),
     tx.when(schedule !== null, () => wake(tx, planId)),
     tx.run(ADD_EXECUTION, executionParams(execution, tenantId)),
-    tx.run(INSERT_TRADE, tradeParams({ tenantId, planId }, trade)),
+    tx.run(INSERT_TRADES, { rows: [tradeParams({ tenantId, planId }, trade)] }),
   )
 }

@@ -205,7 +205,7 @@ export async function newFile(
 
 /** Whole rows, including the columns that an insert leaves to the database. */
 const LOAD = Object.fromEntries(
-  TABLES.map(({ name }) => [name, query((dialect) => insertRows(dialect, name, columnsOf(name)))]),
+  TABLES.map(({ name }) => [name, query((dialect) => insertRows(dialect, name, { names: columnsOf(name) }))]),
 ) as Record<TableName, Query<never>>
 
 async function load(db: Database, table: Table, blocks: AsyncIterable<Block>): Promise<void> {

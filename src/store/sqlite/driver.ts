@@ -4,7 +4,7 @@ import type { Statement } from 'better-sqlite3'
 import type { Instant } from '../../core/time.ts'
 import { refuseFrozen } from '../frozen.ts'
 import { timeAt } from '../shared/sandboxes.ts'
-import { type Params, type Query, query, readBy } from '../statement.ts'
+import { type Params, type Query, query, readBy, rowsOf } from '../statement.ts'
 import {
   always,
   type Base,
@@ -136,15 +136,20 @@ class Answered<T> extends Once<T> implements Iterator<never, T> {
 }
 
 function allOf(prepared: Prepared, params: Params): unknown[] {
-  if (prepared.set === null) return prepared.statement.all(valuesOf(prepared, params))
-  return partsOf(prepared, prepared.set, params).flatMap(([part, rows, named]) => part.all(rows, named))
+  const { statement, set } = prepared
+  if (set === null) return statement.all(valuesOf(prepared, params))
+  const found: unknown[] = []
+  inParts(prepared, set, params, (part, values, named) => found.push(...part.all(values, named)))
+  return found
 }
 
 function runOf(prepared: Prepared, params: Params): number {
-  if (prepared.set === null) return prepared.statement.run(valuesOf(prepared, params)).changes
+  const { statement, set } = prepared
+  if (set === null) return statement.run(valuesOf(prepared, params)).changes
   let changes = 0
-  for (const [part, rows, named] of partsOf(prepared, prepared.set, params))
-    changes += part.run(rows, named).changes
+  inParts(prepared, set, params, (part, values, named) => {
+    changes += part.run(values, named).changes
+  })
   return changes
 }
 
@@ -178,6 +183,7 @@ function prepare(db: Database, { text }: Query<unknown>): Prepared {
       rows(parameter, kinds, as) {
         const columns = Object.keys(kinds)
         set = { parameter, columns }
+        if (count === 1) return `(select ${columns.map((name) => `? as ${name}`).join(', ')}) ${as}`
         const row = `(${columns.map(() => '?').join(', ')})`
         const names = columns.map((name, at) => `column${at + 1} as ${name}`)
         return `(select ${names.join(', ')} from (values ${Array(count).fill(row).join(', ')})) ${as}`
@@ -205,25 +211,23 @@ function jsonOf(value: unknown): string {
   return typeof value === 'bigint' ? `${value}` : JSON.stringify(value ?? null)
 }
 
-/** A statement for each part of its rows, with their values and its other parameters. */
-function partsOf(
+/** Runs a statement for each part of its rows, with their values and its other parameters. */
+function inParts(
   prepared: Prepared,
   { parameter, columns, many }: RowSet,
   params: Params,
-): [Statement, unknown[], Params][] {
-  const { [parameter]: rows, ...others } = params as { [name: string]: Params[] }
+  run: (part: Statement, values: unknown[], named: Params) => void,
+): void {
+  const rows = rowsOf(params, parameter)
+  const { [parameter]: _, ...others } = params
   const named = valuesOf(prepared, others)
-  const all = rows ?? []
-  const inMany = all.length - (all.length % ROWS_AT_ONCE)
-  const part = (statement: Statement, of: readonly Params[]): [Statement, unknown[], Params] => [
-    statement,
-    of.flatMap((row) => columns.map((name) => row[name])),
-    named,
-  ]
-  const parts = Array.from({ length: inMany / ROWS_AT_ONCE }, (_, i) =>
-    part(many, all.slice(i * ROWS_AT_ONCE, (i + 1) * ROWS_AT_ONCE)),
-  )
-  return [...parts, ...all.slice(inMany).map((row) => part(prepared.statement, [row]))]
+  for (let from = 0; from < rows.length; ) {
+    const count = rows.length - from < ROWS_AT_ONCE ? 1 : ROWS_AT_ONCE
+    const values: unknown[] = []
+    for (const row of rows.slice(from, from + count)) for (const name of columns) values.push(row[name])
+    run(count === 1 ? prepared.statement : many, values, named)
+    from += count
+  }
 }
 
 const answering = <T>(run: () => T): Iterator<never, T> => ({

@@ -62,6 +62,7 @@ function storeOn(
   return assemble(driver, {
     following: FOLLOWING,
     keysAtOnce: true,
+    confirmsInGroups: false,
     erasing: {
       overwrite: createOverwriter(connection, { file, held }),
       remember: (_, erasures) => byHand(() => appendErasures(file, erasures)),

@@ -23,9 +23,8 @@ export const MONEY: readonly Row[] = [
     by: 'contract',
     breaks:
       "A failed purchase gives its money back to the plan's current window and not to its own. More than a budget is spent in one window.",
-    find: 'tx.get(WINDOW_OF, asked)',
-    replace:
-      'tx.get(query(`select * from windows where closed_at is null and plan_id = (select plan_id from executions where execution_id = :execution_id)`, windowOf), asked)',
+    find: 'join windows w on w.window_id = e.window_id\n     where e.execution_id',
+    replace: 'join windows w on w.plan_id = e.plan_id and w.closed_at is null where e.execution_id',
   },
   {
     name: 'part-fill-taken-for-a-whole-one',

@@ -62,9 +62,9 @@ export const ONCE: readonly Row[] = [
     by: 'contract',
     breaks:
       'Accepting a report of a pending execution leaves it pending. It is handed out, and bought again.',
-    find: "if (made.kind === 'recorded') yield* recordTrade(tx, tenant, made)",
+    find: "if (made.kind === 'recorded') yield* recordTrades(tx, tenant, [made])",
     replace:
-      "if (made.kind === 'recorded') yield* recordTrade(tx, tenant, { ...made, execution: { ...made.execution, status: execution.status } })",
+      "if (made.kind === 'recorded') yield* recordTrades(tx, tenant, [{ ...made, execution: { ...made.execution, status: execution.status } }])",
   },
   {
     name: 'cancel-forgets-sent',

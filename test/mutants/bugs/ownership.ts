@@ -29,16 +29,16 @@ export const OWNERSHIP: readonly Row[] = [
     name: 'confirm-of-any-tenant',
     by: 'contract',
     breaks: 'A confirmation finds the execution of any tenant. A partner can end the purchases of another.',
-    find: '${SELECT_EXECUTION} where e.tenant_id = :tenant and e.execution_id = :execution_id',
-    replace: '${SELECT_EXECUTION} where e.execution_id = :execution_id',
+    find: 'where e.execution_id = a.execution_id and +e.tenant_id = :tenant',
+    replace: 'where e.execution_id = a.execution_id',
   },
   {
     name: 'order-id-across-tenants',
     by: 'contract',
     breaks:
       'An order id is taken for everybody once one tenant has used it. The confirmation of another partner is refused, and what it bought is not on the books.',
-    find: 'select execution_id from trades where tenant_id = :tenant and partner_order_id = :order',
-    replace: 'select execution_id from trades where partner_order_id = :order',
+    find: 'where tenant_id = :tenant and partner_order_id = a.partner_order_id',
+    replace: 'where partner_order_id = a.partner_order_id',
   },
   {
     name: 'lines-of-every-tenant',

@@ -1,10 +1,12 @@
 // A refused or broken write leaves nothing behind, and unique records stay unique whatever a decision returns.
 
 import assert from 'node:assert/strict'
-import { confirm } from '../../../src/core/confirmation.ts'
+import { confirm, type Report } from '../../../src/core/confirmation.ts'
+import type { Execution } from '../../../src/core/execution.ts'
 import { type Usd, usd } from '../../../src/core/money.ts'
 import { writePlan } from '../../../src/core/plan.ts'
-import { DAY_MS } from '../../../src/core/time.ts'
+import type { Problem } from '../../../src/core/problem.ts'
+import { DAY_MS, MINUTE_MS } from '../../../src/core/time.ts'
 import { linkUser } from '../../../src/core/user.ts'
 import type { Store } from '../../../src/store/store.ts'
 import { damage } from '../damage.ts'
@@ -16,6 +18,7 @@ import {
   each,
   enrol,
   enrolAll,
+  failed,
   filled,
   firstTranche,
   keyFor,
@@ -23,6 +26,7 @@ import {
   noted,
   PAGE,
   PLAN,
+  plansNamed,
   poll,
   report,
   sendPlan,
@@ -51,6 +55,56 @@ const everything = async (store: Store, { acme }: World) => ({
   audit: await store.listAudit({ after: null, limit: 100 }),
   webhook: await store.findWebhook(acme),
 })
+
+type Calls = readonly (() => Promise<string>)[]
+
+/** Five plans with two executions each in one window, and reports of them, some of which touch each other. */
+async function confirmAll(world: World, run: (calls: Calls) => Promise<string[]>) {
+  const { store, acme } = world
+  await enrolAll(store, acme, plansNamed(5))
+  await tick(world, '60000')
+  world.advance(DAY_MS - 10 * MINUTE_MS)
+  await tick(world, '60000')
+  const due = await poll(store, acme)
+  const of = (plan: number, index: number) =>
+    due.find((one) => one.partnerPlanId === `p${plan}` && one.trancheIndex === index) as Execution
+  const [first, second, unknown] = [of(0, 0), of(0, 1), 'exec_00000000000070008000000000000000']
+  const broken = failed('o4')
+  const reports: [executionId: string, said: Report][] = [
+    [first.executionId, filled(usd('3.33'), 'o1', 'partial')],
+    [second.executionId, filled(second.amount, 'o2')],
+    [first.executionId, filled(usd('3.33'), 'o1', 'partial')],
+    [first.executionId, filled(usd('3.34'), 'o1', 'partial')],
+    [of(1, 0).executionId, broken],
+    [of(2, 0).executionId, filled(of(2, 0).amount, 'o2')],
+    [of(2, 0).executionId, filled(of(2, 0).amount, 'o3')],
+    [of(3, 0).executionId, filled(usd('59'), 'o5')],
+    [unknown, filled(usd('1'), 'o6')],
+    [of(4, 1).executionId, filled(of(4, 1).amount, 'o7')],
+  ]
+  const outcomes = await run(
+    reports.map(([executionId, said]) => async () => {
+      const settled = await report(store, acme, executionId, said).catch((error: Problem) => error.code)
+      if (typeof settled === 'string') return settled
+      return settled.kind === 'refused' ? settled.reason : settled.kind
+    }),
+  )
+  const records = await Promise.all(due.map(({ executionId }) => store.findExecution(executionId)))
+  return {
+    outcomes,
+    late: each(await store.listLateFills(PAGE), 'reason'),
+    plans: (await store.findPlans('p0')).map(({ schedule }) => schedule?.fireable),
+    records: records.map((one) => [
+      one?.execution.partnerPlanId,
+      one?.execution.trancheIndex,
+      one?.execution.status,
+      one?.trade?.report,
+      one?.window.reserved,
+      one?.window.spent,
+      one?.lateFills.length,
+    ]),
+  }
+}
 
 export const atomicityContract: Contract = (test) => {
   test('a decision that throws changes nothing, whichever method asked for it', async (world) => {
@@ -155,6 +209,48 @@ export const atomicityContract: Contract = (test) => {
       ),
     )
     assert.deepEqual(seen, ['sent', 'partial', 'partial', 'partial', 'partial'])
+  })
+
+  test('confirmations that arrive together come to what they come to one by one', async (world) => {
+    const atOnce = await confirmAll(world, (calls) => Promise.all(calls.map((call) => call())))
+    const inTurn = await confirmAll(await world.another(), async (calls) => {
+      const outcomes: string[] = []
+      for (const call of calls) outcomes.push(await call())
+      return outcomes
+    })
+    assert.deepEqual(atOnce, inTurn)
+    assert.deepEqual(
+      atOnce.outcomes,
+      'recorded recorded replayed execution_recorded recorded order_id_taken recorded amount_over_reservation execution_not_found recorded'.split(
+        ' ',
+      ),
+    )
+  })
+
+  test('a confirmation that the data refuse takes no other with it', async (world) => {
+    const { store, acme } = world
+    await enrolAll(store, acme, plansNamed(5))
+    await tick(world, '60000')
+    const due = await poll(store, acme)
+    const outcomes = await Promise.allSettled(
+      due.map(({ executionId, amount }, i) =>
+        store.confirmExecution(acme, { executionId, partnerOrderId: `o${i}` }, (seen, now) => {
+          const made = confirm(seen, filled(amount, `o${i}`), now)
+          assert.ok(made.kind === 'recorded')
+          return i === 2 ? { ...made, window: { ...made.window, spent: usd('60.01') } } : made
+        }),
+      ),
+    )
+    const isGood = due.map((_, i) => i !== 2)
+    assert.deepEqual(
+      each(outcomes, 'status'),
+      isGood.map((good) => (good ? 'fulfilled' : 'rejected')),
+    )
+    const found = await Promise.all(due.map(({ executionId }) => store.findExecution(executionId)))
+    assert.deepEqual(
+      found.map((one) => [one?.execution.status, one?.trade !== null, one?.window.spent]),
+      due.map(({ amount }, i) => (isGood[i] ? ['filled', true, amount] : ['sent', false, 0n])),
+    )
   })
 }
 

@@ -6,7 +6,16 @@ import { Problem } from '../../../core/problem.ts'
 import type { Instant } from '../../../core/time.ts'
 import { readMigrations } from '../../../resources.ts'
 import { createSchemaWatch, isOtherSchema } from '../../migrations.ts'
-import { atOf, type Dialect, type Kinds, type Params, type Query, query, readBy } from '../../statement.ts'
+import {
+  atOf,
+  type Dialect,
+  type Kinds,
+  type Params,
+  type Query,
+  query,
+  readBy,
+  rowsOf,
+} from '../../statement.ts'
 import { type Patience, watchOver } from './session.ts'
 
 // A statement in PostgreSQL's form: ":tenant" becomes "$1", and "::bigint" stays a cast.
@@ -67,7 +76,7 @@ export function valuesOf({ text, params: names, sets }: Statement, given: Params
   const params: Record<string, unknown> = { ...given }
   for (const [name, kinds] of Object.entries(sets))
     for (const [column, kind] of Object.entries(kinds)) {
-      const values = ((given[name] ?? []) as readonly Params[]).map((row) => row[column])
+      const values = rowsOf(given, name).map((row) => row[column])
       params[`${name}_${column}`] = kind === 'text' ? values : numbers(values)
     }
   return names.map((name) => {
