@@ -228,3 +228,33 @@ test('a poll waits for the transaction that holds what is due, and hands out wha
   await release()
   assert.deepEqual(each(await polled, 'executionId'), [second, first])
 })
+
+test('a poll goes along the index, however many executions wait', async (t) => {
+  const beside = await withPlans(t)
+  await tick(beside, '60000')
+  const readOf = async () => {
+    const { rows } = await beside.pool.query(
+      "select seq_tup_read::int8 as whole, idx_scan::int8 as steps from pg_stat_user_tables where relname = 'executions'",
+    )
+    return rows[0] as { whole: bigint; steps: bigint }
+  }
+  // What a session has read is counted when it ends.
+  const polled = async (limit: number) => {
+    const before = await readOf()
+    const store = await beside.connect()
+    await poll(store, beside.acme, limit)
+    await store.close()
+    await until(10_000, 'the counts of a session', async () => (await readOf()).steps > before.steps)
+    return (await readOf()).whole - before.whole
+  }
+  await polled(PLANS)
+  // Counted while all were under a lease, which now none is; and by plans for any time, as sessions make them later.
+  await beside.pool.query('vacuum analyze executions')
+  await beside.pool.query(
+    "update executions set status = 'pending', delivered_count = 0, lease_expires_at = null",
+  )
+  await beside.pool.query(
+    `alter database ${new URL(beside.url).pathname.slice(1)} set plan_cache_mode = force_generic_plan`,
+  )
+  assert.deepEqual([await polled(5), await polled(5)], [0n, 0n])
+})

@@ -8,7 +8,7 @@ import type { Instant } from '../../core/time.ts'
 import { refuseFrozen } from '../frozen.ts'
 import { type ExecutionRow, executionOf } from '../rows/ledger.ts'
 import { IS_OPEN, SELECT_EXECUTION, unleasedAt } from '../sql/fragments.ts'
-import { query } from '../statement.ts'
+import { countOf, query } from '../statement.ts'
 import type { ExecutionStore } from '../store.ts'
 import { insertRows, updateOf } from '../tables.ts'
 import { type Base, callOf, type ReadTx, runRows, type Steps, type WriteTx } from '../transaction.ts'
@@ -28,15 +28,17 @@ const RANGES = [
     is: `e.lease_expires_at > cast(:now as bigint) + ${LEASE_AHEAD_MAX_MS}`,
     order: 'e.lease_expires_at, e.execution_id',
   },
-  { is: 'e.lease_expires_at is null', order: 'e.created_at, e.execution_id' },
+  // By the lease first, which is null in all: a server else takes no order from the index.
+  { is: 'e.lease_expires_at is null', order: 'e.lease_expires_at, e.created_at, e.execution_id' },
 ] as const
 
 const eachRange = (part: (range: (typeof RANGES)[number], place: number) => string): string =>
   RANGES.map((range, place) => `select * from (${part(range, place)}) r${place}`).join(' union all ')
+/** Without an order, a server that expects many may search the whole table for the first. */
+const atMost = (limit: number): string =>
+  eachRange(({ is }) => `select 1 as one ${OPEN} and ${is} order by e.lease_expires_at limit ${limit}`)
 
-const HAS_DUE = query<{ due: bigint | number }>(
-  `select count(*) as due from (${eachRange(({ is }) => `select 1 as one ${OPEN} and ${is} limit 1`)}) x`,
-)
+const HAS_DUE = query(`select count(*) as n from (${atMost(1)}) x`, countOf)
 // On a server the row is looked at again once its lock is held: somebody may have leased, confirmed or cancelled it.
 const DUE = query<ExecutionRow>(
   ({ forUpdate }) => `
@@ -50,11 +52,7 @@ const DUE = query<ExecutionRow>(
     and +e.tenant_id = :tenant and ${IS_OPEN} and ${unleasedAt('cast(:now as bigint)')}
   order by e.execution_id ${forUpdate('e')}`,
 )
-const COUNT = query<{ n: bigint }>(
-  `select count(*) as n from (${eachRange(
-    ({ is, order }) => `select 1 as one ${OPEN} and ${is} order by ${order} limit ${REMAINING_MAX}`,
-  )}) x`,
-)
+const COUNT = query(`select count(*) as n from (${atMost(REMAINING_MAX)}) x`, countOf)
 const LEASE = updateOf(
   'executions',
   ['execution_id'],
@@ -92,8 +90,8 @@ function* look(tx: ReadTx, tenant: Tenant): Steps<Looked> {
     isAnyStopping(tx, tenant),
   )
   if (isStopping) return { found: 'stopping', clock, frozen }
-  const row = yield* tx.get(HAS_DUE, { tenant: tenantId, now })
-  return { found: Number(row?.due) > 0 ? 'due' : 'nothing', clock, frozen }
+  const due = yield* tx.get(HAS_DUE, { tenant: tenantId, now })
+  return { found: due ? 'due' : 'nothing', clock, frozen }
 }
 
 /** Leases the first `limit` due executions, and counts the rest. Null while a user is being disabled. */
@@ -109,8 +107,8 @@ function* lease(tx: WriteTx, tenant: Tenant, { limit, deliver }: DeliveryOf): St
   if (isStopping) return null
   const executions = due.sort(byTurn).map((row) => deliver(executionOf(row), now))
   yield* runRows(tx, LEASE, executions.map(leasedParams), { tenant: tenantId })
-  const left = yield* tx.get(COUNT, { tenant: tenantId, now })
-  return { executions, remaining: Math.min(Number(left?.n), REMAINING_MAX) }
+  const left = (yield* tx.get(COUNT, { tenant: tenantId, now })) ?? 0
+  return { executions, remaining: Math.min(left, REMAINING_MAX) }
 }
 
 /** Expired leases first, by their end, then executions never delivered, by their creation. */
