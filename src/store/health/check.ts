@@ -183,8 +183,6 @@ function earlyInTest(base: Base): Look {
 
 const LIVE = { slug: null, environment: 'live' } as const
 
-const PLANS_PER_READ = 1_000
-
 /** One finding for each tenant, under the name of the first plan. */
 const rolledAhead =
   ({ listAhead }: WindowStore): Look =>
@@ -193,7 +191,7 @@ const rolledAhead =
     for (let after: number | null = null; ; ) {
       const page: Awaited<ReturnType<typeof listAhead>> = await listAhead(LIVE, {
         after,
-        limit: PLANS_PER_READ,
+        limit: ROWS_PER_READ,
       })
       for (const plan of page.plans) {
         const place = tenantName(plan.tenant)
@@ -224,8 +222,6 @@ const rolledAhead =
 
 /** The most of these findings: more would add nothing. */
 const MISPRICED_MAX = 20
-
-const TRADES_PER_READ = 1_000
 
 /** A trade, the total of its execution, and the market price, if one is known. */
 type Row = TradeRow & TenantRow & { usd: bigint; btc: bigint; market: bigint | null }
@@ -292,10 +288,10 @@ const mispricedTrades =
 async function firstOf(base: Base, statement: Query<Row>, verb: string): Promise<Finding[]> {
   const found: Finding[] = []
   for (let after = ''; ; ) {
-    const rows = await base.look((tx) => tx.all(statement, { after, limit: TRADES_PER_READ }))
+    const rows = await base.look((tx) => tx.all(statement, { after, limit: ROWS_PER_READ }))
     found.push(...rows.flatMap((row) => mispriced(row, verb) ?? []))
     const last = rows.at(-1)
-    if (found.length >= MISPRICED_MAX || rows.length < TRADES_PER_READ || !last) return found
+    if (found.length >= MISPRICED_MAX || rows.length < ROWS_PER_READ || !last) return found
     after = last.execution_id
     await breathe()
   }
