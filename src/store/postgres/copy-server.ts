@@ -28,6 +28,7 @@ import { type AskBoth, readReplaced, type SinceCopy } from '../replaced.ts'
 import { instant } from '../statement.ts'
 import type { AuditEntry } from '../store.ts'
 import type { Table } from '../tables.ts'
+import { rememberOnServer } from './accounts.ts'
 import { within } from './driver.ts'
 import { openMade, openStore } from './open.ts'
 import { commitAlone, waitForCommitted } from './server/commit.ts'
@@ -408,10 +409,7 @@ export const addErasures = (url: string, erasures: readonly Erasure[]): Promise<
   onServer(url, async (client) => {
     if (erasures.length === 0) return
     await client.query('begin')
-    await client.query(
-      `insert into ${ERASURES} select * from unnest($1::text[], $2::bigint[]) on conflict do nothing`,
-      [erasures.map(({ sha256 }) => sha256), erasures.map(({ at }) => at)],
-    )
+    await within(pipelineOn(client, null), (tx) => rememberOnServer(tx, erasures))
     await commitAlone(client)
   })
 
