@@ -41,14 +41,14 @@ export async function frozenIn(client: Asked, schema?: string): Promise<Frozen |
   return null
 }
 
-/** Returns the names of the migrations it applied. A null `clock` takes the server's. */
-export async function migrate(pool: Pool, clock: (() => Instant) | null): Promise<string[]> {
-  if (!(await migrationStates(pool)).some(isPending)) return []
+/** A null `clock` takes the server's. */
+export async function migrate(pool: Pool, clock: (() => Instant) | null): Promise<void> {
+  if (!(await migrationStates(pool)).some(isPending)) return
   const client = await pool.connect()
   try {
     const { movedTo = null } = (await frozenIn(client)) ?? {}
     if (movedTo !== null) throw movedBeforeMigration(movedTo)
-    return await applyPending(client, clock?.() ?? (await serverTime(client)))
+    await applyPending(client, clock?.() ?? (await serverTime(client)))
   } finally {
     // Its settings must not affect later work.
     client.release(true)
@@ -60,16 +60,15 @@ export async function serverTime(client: Asked): Promise<Instant> {
   return Number((rows[0] as { at: bigint }).at) as Instant
 }
 
-async function applyPending(client: PoolClient, now: Instant): Promise<string[]> {
+async function applyPending(client: PoolClient, now: Instant): Promise<void> {
   await client.query('begin')
   try {
     await client.query(NO_LIMIT)
     await client.query(`select pg_advisory_xact_lock(${LOCK.migrate}, 0)`)
     // Every write has either committed by now, or looks at the migrations after these (pipeline.ts).
     await client.query(`select pg_advisory_xact_lock(${LOCK.all}, 0)`)
-    const done = await bringUp(client, SCHEMA, now)
+    await bringUp(client, SCHEMA, now)
     await commitAlone(client)
-    return done
   } catch (error) {
     await client.query('rollback').catch(() => {})
     throw error
@@ -77,8 +76,7 @@ async function applyPending(client: PoolClient, now: Instant): Promise<string[]>
 }
 
 /** Applies missing migrations, inside a transaction of a connection that uses only `schema`. */
-export async function bringUp(client: Asked, schema: string, now: Instant): Promise<string[]> {
-  const done: string[] = []
+export async function bringUp(client: Asked, schema: string, now: Instant): Promise<void> {
   await client.query(`create schema if not exists ${schema}`)
   await client.query(MIGRATIONS_TABLE)
   // Read under the lock: another process may have been first.
@@ -88,9 +86,7 @@ export async function bringUp(client: Asked, schema: string, now: Instant): Prom
     await client.query(text)
     const values = [name, sha256, now]
     await client.query('insert into migrations (name, sha256, applied_at) values ($1, $2, $3)', values)
-    done.push(name)
   }
-  return done
 }
 
 const MIGRATIONS_TABLE = `create table if not exists migrations
