@@ -46,26 +46,18 @@ export async function holdServer(
   { fromWriters }: HoldOptions,
 ): Promise<HeldSource> {
   const server = shownAddress(url)
+  await using opened = new AsyncDisposableStack()
   const store = await openStore(url, { clock, create: false })
-  const client = await explaining(server, () => openAlone(url)).catch(async (error) => {
-    await store.close()
-    throw error
+  opened.defer(() => store.close())
+  const client = await explaining(server, () => openAlone(url))
+  // The end of its session rolls back and releases its locks.
+  opened.defer(() => client.end().catch(() => {}))
+  await explaining(server, async () => {
+    await takeCopyLock(client, { server, alone: false })
+    await (fromWriters ? keepWritersOut(client) : beginSnapshot(client))
+    await refuseHalfHeld(client, server)
   })
-  const release = async () => {
-    // The end of its session rolls back and releases its locks.
-    await client.end().catch(() => {})
-    await store.close()
-  }
-  try {
-    await explaining(server, async () => {
-      await takeCopyLock(client, { server, alone: false })
-      await (fromWriters ? keepWritersOut(client) : beginSnapshot(client))
-      await refuseHalfHeld(client, server)
-    })
-  } catch (error) {
-    await release()
-    throw error
-  }
+  const held = opened.move()
   return {
     ...rowsOn(client, server),
     playedIn: [],
@@ -82,7 +74,7 @@ export async function holdServer(
         await waitForCommitted(client)
       }),
     store,
-    release,
+    release: () => held.disposeAsync(),
   }
 }
 
