@@ -2,7 +2,6 @@
 // (../sqlite/monitoring.ts); ../health/ interprets the results. Each read of monitoring goes along an index, and none
 // takes a lock.
 
-import type { ClientBase } from 'pg'
 import type { ExecutionId } from '../../core/execution.ts'
 import { finding, guideTo, standbyWords } from '../../core/findings.ts'
 import { HOUR_MS, type Instant } from '../../core/time.ts'
@@ -20,6 +19,7 @@ import type { Connection } from './server/connection.ts'
 import { explained } from './server/errors.ts'
 import { LOCK } from './server/locks.ts'
 import { bringUp, SCHEMA } from './server/migrate.ts'
+import { type Asked, firstColumn } from './server/session.ts'
 
 // Uses a number that no pass has and no other session uses. A number of the sequence would be missing from the passes,
 // which are kept by their numbers, and load balancers ask every second.
@@ -250,11 +250,12 @@ async function differencesOf({ pool, server }: Connection): Promise<SchemaDiffer
   const client = await pool.connect()
   try {
     await client.query('begin')
-    const { rows } = await client.query(
+    const [isAble] = await firstColumn<boolean>(
+      client,
       `select has_database_privilege(current_database(), 'create')
-         and current_setting('transaction_read_only') = 'off' as able`,
+         and current_setting('transaction_read_only') = 'off'`,
     )
-    if (!(rows[0] as { able: boolean }).able) return { differs: [], additions: [] }
+    if (!isAble) return { differs: [], additions: [] }
     const found = await partsOf(client)
     await client.query(`set local search_path to ${EXPECTED}`)
     await bringUp(client, EXPECTED, 0 as Instant)
@@ -267,4 +268,4 @@ async function differencesOf({ pool, server }: Connection): Promise<SchemaDiffer
   }
 }
 
-const partsOf = async (client: ClientBase): Promise<Part[]> => (await client.query(PARTS)).rows as Part[]
+const partsOf = async (client: Asked): Promise<Part[]> => (await client.query<Part>(PARTS)).rows
