@@ -29,7 +29,7 @@ import {
   tradeOf,
 } from '../rows/ledger.ts'
 import { createWindowStore } from '../shared/plans.ts'
-import { followsRule, LEDGER_RULES, type Rule } from '../sql/check-rules.ts'
+import { followsRule, LEDGER_RULES } from '../sql/check-rules.ts'
 import { IS_LIVE } from '../sql/fragments.ts'
 import { breathe, instant, type Query, query } from '../statement.ts'
 import type { PlanAhead, WindowStore } from '../store.ts'
@@ -45,73 +45,49 @@ export const FINDINGS_PER_RULE_MAX = 100
 const FINDINGS_MAX = FINDINGS_PER_RULE_MAX * LEDGER_RULES.length
 const ROWS_PER_READ = 1_000
 
-type BrokenRow = Record<string, unknown>
-
-/** A rule, and the rows that break it. */
-type CheckedRule = { rule: Rule; broken: Query<BrokenRow> }
+/** A kind of fault, and the rows that break its rule. */
+type CheckedRule = { kind: string; broken: Query<Fault> }
 
 /** `unless` excludes partners whose schedules are behind, from the rule that these follow them. */
 export const checkedRules = (unless: string): CheckedRule[] =>
-  [...LEDGER_RULES, followsRule(unless)].map((rule) => ({
-    rule,
+  [...LEDGER_RULES, followsRule(unless)].map(({ kind, sql, message }) => ({
+    kind,
     broken: query(
-      (dialect) =>
-        `${typeof rule.sql === 'string' ? rule.sql : rule.sql(dialect)} limit ${FINDINGS_PER_RULE_MAX}`,
+      (dialect) => `${typeof sql === 'string' ? sql : sql(dialect)} limit ${FINDINGS_PER_RULE_MAX}`,
+      (row: Record<string, unknown>) => {
+        const start = typeof row.start === 'bigint' ? ` window ${formatInstant(instant(row.start))}` : ''
+        return { kind, subject: `${row.place}${start}`, message: message(row) }
+      },
     ),
   }))
 
-function brokenFault({ kind, message }: Rule, row: BrokenRow): Fault {
-  const start = typeof row.start === 'bigint' ? ` window ${formatInstant(instant(row.start))}` : ''
-  return { kind, subject: `${row.place}${start}`, message: message(row) }
-}
-
-/** All rows of a table that never change, in the order of their key, and the finding for a changed one. */
-type Unchanging<Row> = {
-  page: Query<Row>
-  first: bigint | string
-  keyOf: (row: Row) => bigint | string
-  isUnchanged: (row: Row) => boolean
-  fault: (row: Row) => Fault
-}
-const pageOf = <Row>(table: TableName, key: string): Query<Row> =>
-  query(`select * from ${table} where ${key} > :after order by ${key} limit :limit`)
+/** A row that never changes, by its key, and the fault if it did. */
+type Seen = { key: bigint | string; fault: Fault | null }
+/** All rows of a table that never change, in the order of their key. */
+const unchanging = <Row>(table: TableName, key: keyof Row & string, faultOf: (row: Row) => Fault | null) =>
+  query(
+    `select * from ${table} where ${key} > :after order by ${key} limit :limit`,
+    (row: Row): Seen => ({ key: row[key] as Seen['key'], fault: faultOf(row) }),
+  )
 
 type Digested = { digest: string }
 
 /** Few by nature, like adjustments. */
-const LATE_REPORTS: Unchanging<LateFillRow> = {
-  page: pageOf('late_reports', 'report_id'),
-  first: 0n,
-  keyOf: (row) => row.report_id,
-  isUnchanged: isAsReported,
-  fault: (row) => ({
-    kind: 'row_changed',
-    subject: `late_reports row ${row.report_id}`,
-    message: `is not what was stored (execution ${row.execution_id})`,
-  }),
-}
-const ADJUSTMENTS: Unchanging<AdjustmentRow & Digested> = {
-  page: pageOf('adjustments', 'adjustment_id'),
-  first: 0n,
-  keyOf: (row) => row.adjustment_id,
-  isUnchanged: (row) => adjustmentDigest(adjustmentOf(row)) === row.digest,
-  fault: (row) => ({
-    kind: 'adjustment_changed',
-    subject: `adjustment ${row.adjustment_id}`,
-    message: `was changed after it was recorded (execution ${row.execution_id})`,
-  }),
-}
-const TRADES: Unchanging<TradeRow & Digested> = {
-  page: pageOf('trades', 'execution_id'),
-  first: '',
-  keyOf: (row) => row.execution_id,
-  isUnchanged: (row) => tradeDigest(tradeOf(row)) === row.digest,
-  fault: (row) => ({
-    kind: 'trade_changed',
-    subject: `trade ${row.execution_id}`,
-    message: `was changed after it was recorded (partner_order_id ${row.partner_order_id})`,
-  }),
-}
+const LATE_REPORTS = unchanging('late_reports', 'report_id', (row: LateFillRow) => {
+  if (isAsReported(row)) return null
+  const message = `is not what was stored (execution ${row.execution_id})`
+  return { kind: 'row_changed', subject: `late_reports row ${row.report_id}`, message }
+})
+const ADJUSTMENTS = unchanging('adjustments', 'adjustment_id', (row: AdjustmentRow & Digested) => {
+  if (adjustmentDigest(adjustmentOf(row)) === row.digest) return null
+  const message = `was changed after it was recorded (execution ${row.execution_id})`
+  return { kind: 'adjustment_changed', subject: `adjustment ${row.adjustment_id}`, message }
+})
+const TRADES = unchanging('trades', 'execution_id', (row: TradeRow & Digested) => {
+  if (tradeDigest(tradeOf(row)) === row.digest) return null
+  const message = `was changed after it was recorded (partner_order_id ${row.partner_order_id})`
+  return { kind: 'trade_changed', subject: `trade ${row.execution_id}`, message }
+})
 
 /** The parts of the check that each store implements itself. */
 export type OwnFaults = {
@@ -138,14 +114,14 @@ export function faultsOf(base: Base, specific: OwnFaults): CheckStore['findFault
     }
   }
 
-  async function changed<Row>({ page, first, keyOf, isUnchanged, fault }: Unchanging<Row>): Promise<Fault[]> {
+  async function changed(page: Query<Seen>, first: Seen['key']): Promise<Fault[]> {
     const found: Fault[] = []
     for (let after = first; ; ) {
       const rows = await all(page, { after, limit: ROWS_PER_READ })
-      found.push(...rows.filter((row) => !isUnchanged(row)).map(fault))
+      found.push(...rows.flatMap(({ fault }) => fault ?? []))
       const last = rows.at(-1)
       if (rows.length < ROWS_PER_READ || last === undefined || found.length > FINDINGS_MAX) return found
-      after = keyOf(last)
+      after = last.key
     }
   }
 
@@ -160,11 +136,10 @@ export function faultsOf(base: Base, specific: OwnFaults): CheckStore['findFault
       return schemaFaults(differences, specific.schema.next)
     })
     for (const [kind, look] of specific.looks) await seek(kind, look)
-    for (const { rule, broken } of specific.rules)
-      await seek(rule.kind, async () => (await all(broken)).map((row) => brokenFault(rule, row)))
-    await seek('row_changed', () => changed(LATE_REPORTS))
-    await seek('adjustment_changed', () => changed(ADJUSTMENTS))
-    await seek('trade_changed', () => changed(TRADES))
+    for (const { kind, broken } of specific.rules) await seek(kind, () => all(broken))
+    await seek('row_changed', () => changed(LATE_REPORTS, 0n))
+    await seek('adjustment_changed', () => changed(ADJUSTMENTS, 0n))
+    await seek('trade_changed', () => changed(TRADES, ''))
     return found
   }
 }
@@ -208,8 +183,6 @@ function earlyInTest(base: Base): Look {
 
 const LIVE = { slug: null, environment: 'live' } as const
 
-const PLANS_PER_READ = 1_000
-
 /** One finding for each tenant, under the name of the first plan. */
 const rolledAhead =
   ({ listAhead }: WindowStore): Look =>
@@ -218,7 +191,7 @@ const rolledAhead =
     for (let after: number | null = null; ; ) {
       const page: Awaited<ReturnType<typeof listAhead>> = await listAhead(LIVE, {
         after,
-        limit: PLANS_PER_READ,
+        limit: ROWS_PER_READ,
       })
       for (const plan of page.plans) {
         const place = tenantName(plan.tenant)
@@ -249,8 +222,6 @@ const rolledAhead =
 
 /** The most of these findings: more would add nothing. */
 const MISPRICED_MAX = 20
-
-const TRADES_PER_READ = 1_000
 
 /** A trade, the total of its execution, and the market price, if one is known. */
 type Row = TradeRow & TenantRow & { usd: bigint; btc: bigint; market: bigint | null }
@@ -317,10 +288,10 @@ const mispricedTrades =
 async function firstOf(base: Base, statement: Query<Row>, verb: string): Promise<Finding[]> {
   const found: Finding[] = []
   for (let after = ''; ; ) {
-    const rows = await base.look((tx) => tx.all(statement, { after, limit: TRADES_PER_READ }))
+    const rows = await base.look((tx) => tx.all(statement, { after, limit: ROWS_PER_READ }))
     found.push(...rows.flatMap((row) => mispriced(row, verb) ?? []))
     const last = rows.at(-1)
-    if (found.length >= MISPRICED_MAX || rows.length < TRADES_PER_READ || !last) return found
+    if (found.length >= MISPRICED_MAX || rows.length < ROWS_PER_READ || !last) return found
     after = last.execution_id
     await breathe()
   }

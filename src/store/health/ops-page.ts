@@ -49,19 +49,14 @@ export const pricePointOf = (row: { at: bigint; price: bigint }) => ({
 })
 
 const BEHIND = '(recorded_at, execution_id) > (:at, :id) and recorded_at <= :until'
-const placeOf = (row: { recorded_at: bigint; execution_id: string }): TradePlace => ({
-  recordedAt: instant(row.recorded_at),
-  executionId: row.execution_id,
-})
 const LAST_TRADE = query(
-  `select recorded_at, execution_id from trades where ${BEHIND}
-   order by recorded_at, execution_id limit 1 offset :before`,
-  placeOf,
-)
-const NEWEST_TRADE = query(
-  `select recorded_at, execution_id from trades where ${BEHIND}
+  `select recorded_at, execution_id from (
+     select recorded_at, execution_id from trades where ${BEHIND} order by recorded_at, execution_id limit :limit) x
    order by recorded_at desc, execution_id desc limit 1`,
-  placeOf,
+  (row: { recorded_at: bigint; execution_id: string }): TradePlace => ({
+    recordedAt: instant(row.recorded_at),
+    executionId: row.execution_id,
+  }),
 )
 const TRADE_SUMS = query(
   `select t.partner_slug, count(*) as n, count(d.usd_amount) as filled,
@@ -95,11 +90,11 @@ const WINDOWS = query(
 
 export const createOpsPageStore = (base: Base, specific: OpsSql): OpsPageStore => ({
   async sumTradesAfter({ recordedAt, executionId }, until, limit) {
-    const page = { at: recordedAt, id: executionId, until, limit, before: limit - 1 }
-    const [full, newest, sums] = await base.read((tx) =>
-      tx.together(tx.get(LAST_TRADE, page), tx.get(NEWEST_TRADE, page), tx.all(TRADE_SUMS, page)),
+    const page = { at: recordedAt, id: executionId, until, limit }
+    const [last = null, sums] = await base.read((tx) =>
+      tx.together(tx.get(LAST_TRADE, page), tx.all(TRADE_SUMS, page)),
     )
-    return { sums, last: full ?? newest ?? null }
+    return { sums, last }
   },
 
   listOpenWindows: (limit) => base.look((tx) => tx.all(WINDOWS, { limit, most: LOOKED_AT })),

@@ -33,18 +33,20 @@ import { atOf, breathe, instant, instantOrNull, PAGE_ROWS, type Query, query } f
 import type { Base } from '../transaction.ts'
 import { keysThatEnd, noneIfDamaged, setBack } from './quick-looks.ts'
 
-type AskedRow = { at: bigint; feed: string; feed_failure: string | null }
-
-const ASKED = query<AskedRow>(
-  `select at, feed, feed_failure from (select * from ticks order by tick_id desc limit :passes) x
+/** The feed as the newest pass saw it that asked it: down since the first pass after the last one that got a price. */
+const FEED = query(
+  `select at, feed, feed_failure, case when feed_failure is not null then (
+     select d.at from ticks d where d.feed_failure is not null and d.tick_id > coalesce((
+       select tick_id from ticks where feed is not null and feed_failure is null order by tick_id desc limit 1), 0)
+     order by d.tick_id limit 1) end as since
+   from (select * from ticks order by tick_id desc limit :passes) x
    where feed is not null order by tick_id desc limit 1`,
-)
-/** The first pass after the last one that got a price. */
-const DOWN_SINCE = query(
-  `select at from ticks where feed_failure is not null and tick_id > coalesce((
-     select tick_id from ticks where feed is not null and feed_failure is null order by tick_id desc limit 1), 0)
-   order by tick_id limit 1`,
-  atOf,
+  (row: { at: bigint; feed: string; feed_failure: string | null; since: bigint | null }): FeedVitals => ({
+    name: row.feed,
+    askedAt: instant(row.at),
+    down:
+      row.feed_failure === null ? null : { since: instant(row.since ?? row.at), reason: row.feed_failure },
+  }),
 )
 /** The newest price from a feed: usually the newest of all. */
 const FED = query(
@@ -76,23 +78,21 @@ export function vitalsReader(
   const clock = () => base.look((tx) => tx.clock)
   return async (now: Instant, stock: Stock) => {
     const scheduler = await readScheduler()
-    const [dispute, frozen, asked, price = null, fedAt = null, results] = await base.read((tx) =>
+    const [dispute, frozen, feed = null, price = null, fedAt = null, results] = await base.read((tx) =>
       tx.together(
         standingDispute(tx),
         tx.frozen,
-        tx.get(ASKED, { passes: FEED_PASSES_SEEN }),
+        tx.get(FEED, { passes: FEED_PASSES_SEEN }),
         tx.get(NEWEST_PRICE, { now }),
         tx.get(FED, { now, since: plus(now, -FED_FORGOTTEN_MS) }),
         tx.all(RESULTS),
       ),
     )
-    const since =
-      asked && asked.feed_failure !== null ? await base.look((tx) => tx.get(DOWN_SINCE)) : undefined
     return {
       scheduler,
       dispute,
       frozen,
-      feed: asked ? feedSeen(asked, since ?? instant(asked.at)) : null,
+      feed,
       price,
       fedAt,
       partners: await readPartners(now, stock),
@@ -112,21 +112,9 @@ function goneOf(results: readonly JobResult[], isLost: OwnVitals['isLost']): str
   return newest && isLost(newest.file, newest.host) ? newest.file : null
 }
 
-const feedSeen = ({ at, feed: name, feed_failure: reason }: AskedRow, since: Instant): FeedVitals => ({
-  name,
-  askedAt: instant(at),
-  down: reason === null ? null : { since, reason },
-})
-
 // Recorded and late fills that are dated before their execution was created.
 
 type EarlyRow = TenantRow & { execution_id: ExecutionId; executed_at: bigint; created_at: bigint }
-const earlyFillOf = (row: EarlyRow): EarlyFill => ({
-  tenant: tenantOf(row),
-  executionId: row.execution_id,
-  executedAt: instant(row.executed_at),
-  createdAt: instant(row.created_at),
-})
 
 const of = (table: string, receivedAt: string): string =>
   `select x.tenant_id, x.execution_id, x.executed_at, e.created_at, x.${receivedAt} as at
@@ -150,7 +138,12 @@ const EARLY = query(
    where t.tenant_id = y.tenant_id and t.environment = :environment
      and t.tenant_id not in (select tenant_id from sandboxes where offset_ms > 0)
    order by y.at desc, y.execution_id desc limit ${EARLY_FILLS_MAX}`,
-  earlyFillOf,
+  (row: EarlyRow): EarlyFill => ({
+    tenant: tenantOf(row),
+    executionId: row.execution_id,
+    executedAt: instant(row.executed_at),
+    createdAt: instant(row.created_at),
+  }),
 )
 
 /** The early fills of the last days. A sandbox that is ahead has none, because no venue shares its time. */
@@ -271,7 +264,8 @@ function partnersReader(
   }
 
   return async (now, stock) => {
-    const open = new Map(await base.look((tx) => tx.all(OPEN_BY_TENANT, { now })))
+    const backlogs = await base.look((tx) => tx.all(OPEN_BY_TENANT, { now }))
+    const open = new Map(backlogs.map((backlog) => [backlog.tenantId, backlog]))
     const waiting = await base.look((tx) => tx.all(own.lateFills, { environment: 'live' }))
     const late = new Map(waiting.map(({ tenant, lateFills }) => [tenant.tenantId, lateFills]))
     const partners: PartnerVitals[] = []
@@ -457,11 +451,7 @@ function schedulerReader(base: Base, first: ReturnType<typeof firstAwake>): Moni
     const [latestAt, lastFinishedAt = null] = await base.read((tx) =>
       tx.together(tx.all(LATEST, { limit: LATENESS_PASSES }), tx.get(NEWEST_FINISHED_PASS)),
     )
-    return {
-      latestAt,
-      lastFinishedAt,
-      waitingSince: await findWaitingSince(),
-    }
+    return { latestAt, lastFinishedAt, waitingSince: await findWaitingSince() }
   }
 }
 
@@ -483,14 +473,13 @@ const OPEN_BY_TENANT = query(
    from partners r cross join tenants t cross join executions e
      left join sandboxes s on s.tenant_id = e.tenant_id
    where t.partner_slug = r.partner_slug and e.tenant_id = t.tenant_id and ${IS_OPEN} group by e.tenant_id, t.environment`,
-  ({
-    tenant_id,
-    environment,
-    ...row
-  }: OpenRow): [tenantId: number, Backlog & { environment: Environment }] => [
-    Number(tenant_id),
-    { environment, open: Number(row.open), due: Number(row.due), oldestDueAt: instantOrNull(row.oldest_at) },
-  ],
+  (row: OpenRow) => ({
+    tenantId: Number(row.tenant_id),
+    environment: row.environment,
+    open: Number(row.open),
+    due: Number(row.due),
+    oldestDueAt: instantOrNull(row.oldest_at),
+  }),
 )
 
 const backlogReader =
@@ -498,8 +487,8 @@ const backlogReader =
   async (now: Instant) => {
     const none = (): Backlog => ({ open: 0, due: 0, oldestDueAt: null })
     const backlog = { test: none(), live: none() }
-    for (const [, tenant] of await base.look((tx) => tx.all(OPEN_BY_TENANT, { now }))) {
-      const { environment, open, due, oldestDueAt } = tenant
+    const tenants = await base.look((tx) => tx.all(OPEN_BY_TENANT, { now }))
+    for (const { environment, open, due, oldestDueAt } of tenants) {
       const sum = backlog[environment]
       sum.open += open
       sum.due += due
@@ -526,17 +515,13 @@ const WEBHOOKS = query(
   (row: Omit<WebhookCount, 'count'> & { count: bigint }) => ({ ...row, count: Number(row.count) }),
 )
 
-type Read = Omit<
-  MonitoringStore,
-  'probeWrite' | 'readMarks' | 'countExecutionsAfter' | 'walBytes' | 'readStandbyAway'
->
+export const monitoringReader = (base: Base, own: OwnVitals) =>
+  ({
+    readScheduler: schedulerReader(base, own.firstAwake),
+    readBacklog: backlogReader(base),
+    takeStock: stockTaker(base),
+    readVitals: vitalsReader(base, own),
 
-export const monitoringReader = (base: Base, own: OwnVitals): Read => ({
-  readScheduler: schedulerReader(base, own.firstAwake),
-  readBacklog: backlogReader(base),
-  takeStock: stockTaker(base),
-  readVitals: vitalsReader(base, own),
-
-  listPassesAfter: (passId) => base.look((tx) => tx.all(PASSES_AFTER, { after: passId })),
-  countWebhooks: () => base.look((tx) => tx.all(WEBHOOKS)),
-})
+    listPassesAfter: (passId) => base.look((tx) => tx.all(PASSES_AFTER, { after: passId })),
+    countWebhooks: () => base.look((tx) => tx.all(WEBHOOKS)),
+  }) satisfies Partial<MonitoringStore>

@@ -7,7 +7,7 @@ import { lockSchedules } from '../shared/ledger.ts'
 import { IS_AWAKE, leastInstructionOf } from '../sql/fragments.ts'
 import { query } from '../statement.ts'
 import type { Remains } from '../store.ts'
-import type { Base, Step, Steps, Tx } from '../transaction.ts'
+import { type Base, runRows, type Step, type Steps, type Tx } from '../transaction.ts'
 
 // Updates a partner's schedules, of which there may be a million, after its status, hold or minimum has changed, page
 // by page. The change is in force at once, because every page of a pass reads the partner itself (../shared/pages.ts);
@@ -100,9 +100,10 @@ export function createFollowing({ look, write }: Base): Following & {
 export const overwriteNothing = async (): Promise<Remains> => 'server'
 
 const REMEMBER = query(
-  'insert into tranche_erasures.erasures (sha256, at) values (:sha256, :at) on conflict do nothing',
+  ({ rows }) => `insert into tranche_erasures.erasures (sha256, at)
+    select sha256, at from ${rows('rows', { sha256: 'text', at: 'integer' }, 'n')} on conflict do nothing`,
 )
 
 /** The erasures are in a schema of their own, which stays when the database's schema is replaced by a copy. */
 export const rememberOnServer = (tx: Tx, erasures: readonly Erasure[]): Step<unknown> =>
-  tx.together(...erasures.map((erasure) => tx.run(REMEMBER, erasure)))
+  runRows(tx, REMEMBER, erasures)

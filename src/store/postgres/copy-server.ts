@@ -28,15 +28,17 @@ import { type AskBoth, readReplaced, type SinceCopy } from '../replaced.ts'
 import { instant } from '../statement.ts'
 import type { AuditEntry } from '../store.ts'
 import type { Table } from '../tables.ts'
+import { rememberOnServer } from './accounts.ts'
 import { within } from './driver.ts'
 import { openMade, openStore } from './open.ts'
 import { commitAlone, waitForCommitted } from './server/commit.ts'
 import { explained, explaining } from './server/errors.ts'
 import { isRowsFault } from './server/failures.ts'
 import { LOCK, takeFromUsers } from './server/locks.ts'
-import { bringUp, frozenIn, isEmpty, migrationStates, SCHEMA, serverTime } from './server/migrate.ts'
+import { bringUp, frozenIn, isEmpty, isThere, migrationStates, SCHEMA, serverTime } from './server/migrate.ts'
 import { pipelineOn } from './server/pipeline.ts'
-import { openAlone } from './server/pool.ts'
+import { onServer, openAlone } from './server/pool.ts'
+import { firstColumn } from './server/session.ts'
 
 /** Throws database_not_found, schema_newer, database_locked, database_in_use, storage_failed. */
 export async function holdServer(
@@ -45,26 +47,18 @@ export async function holdServer(
   { fromWriters }: HoldOptions,
 ): Promise<HeldSource> {
   const server = shownAddress(url)
+  await using opened = new AsyncDisposableStack()
   const store = await openStore(url, { clock, create: false })
-  const client = await explaining(server, () => openAlone(url)).catch(async (error) => {
-    await store.close()
-    throw error
+  opened.defer(() => store.close())
+  const client = await explaining(server, () => openAlone(url))
+  // The end of its session rolls back and releases its locks.
+  opened.defer(() => client.end().catch(() => {}))
+  await explaining(server, async () => {
+    await takeCopyLock(client, { server, alone: false })
+    await (fromWriters ? keepWritersOut(client) : beginSnapshot(client))
+    await refuseHalfHeld(client, server)
   })
-  const release = async () => {
-    // The end of its session rolls back and releases its locks.
-    await client.end().catch(() => {})
-    await store.close()
-  }
-  try {
-    await explaining(server, async () => {
-      await takeCopyLock(client, { server, alone: false })
-      await (fromWriters ? keepWritersOut(client) : beginSnapshot(client))
-      await refuseHalfHeld(client, server)
-    })
-  } catch (error) {
-    await release()
-    throw error
-  }
+  const held = opened.move()
   return {
     ...rowsOn(client, server),
     playedIn: [],
@@ -81,7 +75,7 @@ export async function holdServer(
         await waitForCommitted(client)
       }),
     store,
-    release,
+    release: () => held.disposeAsync(),
   }
 }
 
@@ -106,14 +100,11 @@ async function keepWritersOut(client: Client): Promise<void> {
 
 /** Schedules that are behind would stay behind in the copy. */
 async function refuseHalfHeld(client: Client, server: string): Promise<void> {
-  const { rows } = await client.query(
-    'select partner_slug from schedules_behind order by partner_slug limit 1',
-  )
-  const [behind] = rows as { partner_slug: string }[]
+  const [behind] = await firstColumn<string>(client, 'select min(partner_slug) from schedules_behind')
   if (!behind) return
   throw new Problem(
     'database_in_use',
-    `${server}: a change of partner ${behind.partner_slug} has not reached all of its plans yet: wait for it, or run a tick first.`,
+    `${server}: a change of partner ${behind} has not reached all of its plans yet: wait for it, or run a tick first.`,
   )
 }
 
@@ -135,8 +126,8 @@ async function historyOf(client: Client): Promise<FileHistory> {
 const rowsOn = (client: Client, server: string): Rows => ({
   count: ({ name }) =>
     explaining(server, async () => {
-      const { rows } = await client.query(`select count(*) as n from ${name}`)
-      return Number((rows as { n: bigint }[])[0]?.n)
+      const [count] = await firstColumn<bigint>(client, `select count(*) from ${name}`)
+      return Number(count)
     }),
   async *blocks(table) {
     try {
@@ -235,7 +226,7 @@ const taken = (server: string): Problem =>
 
 /** Drops references and indexes but unique ones, and returns the statements that rebuild them from all rows at once. */
 async function withoutIndexes(client: Client): Promise<string[]> {
-  const { rows } = await client.query(
+  const { rows } = await client.query<{ off: string; back: string }>(
     `select 'alter table ' || conrelid::regclass || ' drop constraint ' || quote_ident(conname) as off,
        'alter table ' || conrelid::regclass || ' add constraint ' || quote_ident(conname) || ' '
          || pg_get_constraintdef(oid) as back, 2 as turn, oid
@@ -246,18 +237,17 @@ async function withoutIndexes(client: Client): Promise<string[]> {
      where c.relnamespace = current_schema()::regnamespace and not i.indisunique
      order by turn, oid`,
   )
-  const found = rows as { off: string; back: string }[]
-  for (const { off } of found.toReversed()) await client.query(off)
-  return found.map(({ back }) => back)
+  for (const { off } of rows.toReversed()) await client.query(off)
+  return rows.map(({ back }) => back)
 }
 
 /** Numbering continues after the highest number there is. */
 async function countOn(client: Client): Promise<void> {
-  const { rows } = await client.query(
+  const { rows } = await client.query<{ name: string; key: string }>(
     `select table_name::text as name, column_name::text as key from information_schema.columns
      where table_schema = current_schema() and is_identity = 'YES'`,
   )
-  for (const { name, key } of rows as { name: string; key: string }[])
+  for (const { name, key } of rows)
     await client.query(
       `select setval(pg_get_serial_sequence('${name}', '${key}'), coalesce(max(${key}), 0) + 1, false) from ${name}`,
     )
@@ -316,19 +306,18 @@ const askerOf =
 /** A frozen database may itself have replaced one, and does not know all changes made there. */
 async function replacedBefore(client: Client, schema: string): Promise<string[]> {
   const names = (await frozenIn(client, schema))?.replaced ?? []
-  const there = await client.query('select nspname::text as name from pg_namespace where nspname = any($1)', [
+  const kept = await firstColumn(client, 'select nspname::text from pg_namespace where nspname = any($1)', [
     names,
   ])
-  const kept = new Set((there.rows as { name: string }[]).map(({ name }) => name))
-  return names.filter((name) => kept.has(name))
+  return names.filter((name) => kept.includes(name))
 }
 
 /** The name itself, or the first free name that begins with it. */
 async function freeName(client: Client, name: string): Promise<string> {
   for (let n = 1; ; n++) {
     const tried = n === 1 ? name : `${name}_${n}`
-    const { rows } = await client.query('select to_regnamespace($1) is null as free', [tried])
-    if ((rows as { free: boolean }[])[0]?.free) return tried
+    const [isFree] = await firstColumn<boolean>(client, 'select to_regnamespace($1) is null', [tried])
+    if (isFree) return tried
   }
 }
 
@@ -394,13 +383,10 @@ const ERASURES = 'tranche_erasures.erasures'
 /** Also where there is no database of ours, or none any more. */
 export const readErasures = (url: string): Promise<Erasure[]> =>
   onServer(url, async (client) => {
-    const { rows } = await client.query('select to_regclass($1) is not null as there', [ERASURES])
-    if (!(rows as { there: boolean }[])[0]?.there) return []
-    const found = await client.query(`select sha256, at from ${ERASURES} order by at, sha256`)
-    return (found.rows as { sha256: string; at: bigint }[]).map(({ sha256, at }) => ({
-      sha256,
-      at: instant(at),
-    }))
+    if (!(await isThere(client, ERASURES))) return []
+    const select = `select sha256, at from ${ERASURES} order by at, sha256`
+    const { rows } = await client.query<{ sha256: string; at: bigint }>(select)
+    return rows.map(({ sha256, at }) => ({ sha256, at: instant(at) }))
   })
 
 /** For a server that has a database of ours. */
@@ -408,43 +394,26 @@ export const addErasures = (url: string, erasures: readonly Erasure[]): Promise<
   onServer(url, async (client) => {
     if (erasures.length === 0) return
     await client.query('begin')
-    await client.query(
-      `insert into ${ERASURES} select * from unnest($1::text[], $2::bigint[]) on conflict do nothing`,
-      [erasures.map(({ sha256 }) => sha256), erasures.map(({ at }) => at)],
-    )
+    await within(pipelineOn(client, null), (tx) => rememberOnServer(tx, erasures))
     await commitAlone(client)
   })
 
-async function onServer<T>(url: string, work: (client: Client) => Promise<T>): Promise<T> {
-  let client: Client | undefined
-  try {
-    return await explaining(shownAddress(url), async () => {
-      client = await openAlone(url)
-      return work(client)
-    })
-  } finally {
-    await client?.end().catch(() => {})
-  }
-}
-
 /** Every table of a schema: of the one that the connection uses, unless another one is named. */
-async function tablesOf(client: Client, schema: string | null = null): Promise<string[]> {
-  const { rows } = await client.query(
-    `select c.relname::text as name from pg_class c
+const tablesOf = (client: Client, schema: string | null = null): Promise<string[]> =>
+  firstColumn(
+    client,
+    `select c.relname::text from pg_class c
      where c.relnamespace = coalesce($1, current_schema())::regnamespace and c.relkind in ('r', 'p') order by c.oid`,
     [schema],
   )
-  return (rows as { name: string }[]).map(({ name }) => name)
-}
 
 /** Many copies from a database may run at once, one to it, and none while it is taken back. Throws database_in_use. */
 async function takeCopyLock(
   client: Client,
   { server, alone }: { server: string; alone: boolean },
 ): Promise<void> {
-  const { rows } = await client.query(
-    `select pg_try_advisory_lock${alone ? '' : '_shared'}(${LOCK.copy}, 0) as taken`,
-  )
-  if ((rows[0] as { taken: boolean }).taken) return
+  const take = `select pg_try_advisory_lock${alone ? '' : '_shared'}(${LOCK.copy}, 0)`
+  const [isTaken] = await firstColumn<boolean>(client, take)
+  if (isTaken) return
   throw new Problem('database_in_use', `A copy from or to ${server} is running: wait until it ends.`)
 }

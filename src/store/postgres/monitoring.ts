@@ -2,7 +2,6 @@
 // (../sqlite/monitoring.ts); ../health/ interprets the results. Each read of monitoring goes along an index, and none
 // takes a lock.
 
-import type { ClientBase } from 'pg'
 import type { ExecutionId } from '../../core/execution.ts'
 import { finding, guideTo, standbyWords } from '../../core/findings.ts'
 import { HOUR_MS, type Instant } from '../../core/time.ts'
@@ -20,6 +19,7 @@ import type { Connection } from './server/connection.ts'
 import { explained } from './server/errors.ts'
 import { LOCK } from './server/locks.ts'
 import { bringUp, SCHEMA } from './server/migrate.ts'
+import { type Asked, firstColumn } from './server/session.ts'
 
 // Uses a number that no pass has and no other session uses. A number of the sequence would be missing from the passes,
 // which are kept by their numbers, and load balancers ask every second.
@@ -129,16 +129,15 @@ async function settledExecution({ look }: Connection): Promise<ExecutionId | nul
 // An absent synchronous standby: every write waits for it, and only the server shows that.
 
 /** Only a superuser and members of pg_read_all_stats can see which standby counts. */
-const AWAY = query<{ names: string }>(
+const AWAY = query(
   `select current_setting('synchronous_standby_names') as names
    where current_setting('synchronous_standby_names') <> '' and pg_has_role('pg_read_all_stats', 'usage')
      and not exists (select 1 from pg_stat_replication where sync_state in ('sync', 'quorum'))`,
+  ({ names }: { names: string }) => names,
 )
 
-async function standbyAway({ look }: Connection): Promise<string | null> {
-  const [row] = await look((tx) => tx.all(AWAY))
-  return row?.names ?? null
-}
+const standbyAway = async ({ look }: Connection): Promise<string | null> =>
+  (await look((tx) => tx.get(AWAY))) ?? null
 
 const standbyAwayLook =
   (connection: Connection): Look =>
@@ -174,31 +173,23 @@ const RULES = checkedRules(NOT_BEHIND)
 // Faults of the database itself, as far as a server can tell: pages whose checksums failed, indexes that are
 // incomplete, and rows with a dangling reference where the schema has no foreign key (sql/postgres/0001_start.sql).
 
-type IntegrityRow = { what: 'checksums' | 'index' | 'constraint'; name: string; n: bigint }
+type FaultRow = Pick<Fault, 'subject' | 'message'>
 
 const INTEGRITY = query(
-  `select 'checksums' as what, datname::text as name, checksum_failures as n
+  `select 'database ' || datname as subject,
+     checksum_failures || ' of its pages did not have the checksum they were written with' as message
    from pg_stat_database where datname = current_database() and checksum_failures > 0
    union all
-   select 'index', c.relname::text, 0
+   select 'index ' || c.relname,
+     'is invalid: until \`reindex\` has rebuilt it, it may miss rows and let in duplicates'
    from pg_index i join pg_class c on c.oid = i.indexrelid join pg_namespace s on s.oid = c.relnamespace
    where s.nspname = current_schema() and not (i.indisvalid and i.indisready and i.indislive)
    union all
-   select 'constraint', c.conname::text, 0
+   select 'constraint ' || c.conname, 'was never validated: rows may break it'
    from pg_constraint c join pg_namespace s on s.oid = c.connamespace
    where s.nspname = current_schema() and not c.convalidated`,
-  (row: IntegrityRow): Fault => ({
-    kind: 'integrity',
-    subject: `${row.what === 'checksums' ? 'database' : row.what} ${row.name}`,
-    message: MESSAGES[row.what](row),
-  }),
+  (row: FaultRow): Fault => ({ kind: 'integrity', ...row }),
 )
-
-const MESSAGES: Record<IntegrityRow['what'], (row: IntegrityRow) => string> = {
-  checksums: ({ n }) => `${n} of its pages did not have the checksum they were written with`,
-  index: () => 'is invalid: until `reindex` has rebuilt it, it may miss rows and let in duplicates',
-  constraint: () => 'was never validated: rows may break it',
-}
 
 const REFERENCES = [
   { child: 'executions', key: 'execution_id', column: 'window_id', parent: 'windows' },
@@ -211,15 +202,11 @@ const REFERENCES = [
 const DANGLING = query(
   REFERENCES.map(
     ({ child, key, column, parent }) =>
-      `(select '${child}' as child, c.${key}::text as key, '${parent}' as parent from ${child} c
-        where not exists (select 1 from ${parent} p where p.${column} = c.${column})
+      `(select '${child} row ' || c.${key} as subject, 'refers to a row of ${parent} that does not exist' as message
+        from ${child} c where not exists (select 1 from ${parent} p where p.${column} = c.${column})
         limit ${FINDINGS_PER_RULE_MAX})`,
   ).join(' union all '),
-  ({ child, key, parent }: { child: string; key: string; parent: string }): Fault => ({
-    kind: 'foreign_key',
-    subject: `${child} row ${key}`,
-    message: `refers to a row of ${parent} that does not exist`,
-  }),
+  (row: FaultRow): Fault => ({ kind: 'foreign_key', ...row }),
 )
 
 // Changes of the schema: it is compared with one that the migrations build beside it, in a transaction that is undone.
@@ -263,11 +250,12 @@ async function differencesOf({ pool, server }: Connection): Promise<SchemaDiffer
   const client = await pool.connect()
   try {
     await client.query('begin')
-    const { rows } = await client.query(
+    const [isAble] = await firstColumn<boolean>(
+      client,
       `select has_database_privilege(current_database(), 'create')
-         and current_setting('transaction_read_only') = 'off' as able`,
+         and current_setting('transaction_read_only') = 'off'`,
     )
-    if (!(rows[0] as { able: boolean }).able) return { differs: [], additions: [] }
+    if (!isAble) return { differs: [], additions: [] }
     const found = await partsOf(client)
     await client.query(`set local search_path to ${EXPECTED}`)
     await bringUp(client, EXPECTED, 0 as Instant)
@@ -280,4 +268,4 @@ async function differencesOf({ pool, server }: Connection): Promise<SchemaDiffer
   }
 }
 
-const partsOf = async (client: ClientBase): Promise<Part[]> => (await client.query(PARTS)).rows as Part[]
+const partsOf = async (client: Asked): Promise<Part[]> => (await client.query<Part>(PARTS)).rows

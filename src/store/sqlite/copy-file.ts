@@ -240,15 +240,12 @@ export function putFrozen(db: Database, frozen: Frozen, audit: AuditEntry | null
 export function seenFrozen(file: string): Frozen | null {
   refuseUnreachable(file)
   if (isMissing(file)) return null
-  let db: Database | undefined
   try {
-    db = openFile(file, { fileMustExist: true })
+    using db = openFile(file, { fileMustExist: true })
     return frozenIn(db)
   } catch (error) {
     if (isUnreadable(error) || (error instanceof Problem && error.code === 'bad_file')) return null
     throw explained(error, file)
-  } finally {
-    db?.close()
   }
 }
 

@@ -138,19 +138,14 @@ class Answered<T> extends Once<T> implements Iterator<never, T> {
 function allOf(prepared: Prepared, params: Params): unknown[] {
   const { statement, set } = prepared
   if (set === null) return statement.all(valuesOf(prepared, params))
-  const found: unknown[] = []
-  inParts(prepared, set, params, (part, values, named) => found.push(...part.all(values, named)))
-  return found
+  return inParts(prepared, set, params, (part, values, named) => part.all(values, named)).flat()
 }
 
 function runOf(prepared: Prepared, params: Params): number {
   const { statement, set } = prepared
   if (set === null) return statement.run(valuesOf(prepared, params)).changes
-  let changes = 0
-  inParts(prepared, set, params, (part, values, named) => {
-    changes += part.run(values, named).changes
-  })
-  return changes
+  const results = inParts(prepared, set, params, (part, values, named) => part.run(values, named))
+  return results.reduce((sum, { changes }) => sum + changes, 0)
 }
 
 /** More would gain nothing, and fewer keep the remainder, done one by one, short. */
@@ -211,23 +206,25 @@ function jsonOf(value: unknown): string {
   return typeof value === 'bigint' ? `${value}` : JSON.stringify(value ?? null)
 }
 
-/** Runs a statement for each part of its rows, with their values and its other parameters. */
-function inParts(
+/** The results of a statement for each part of its rows, with their values and its other parameters. */
+function inParts<T>(
   prepared: Prepared,
   { parameter, columns, many }: RowSet,
   params: Params,
-  run: (part: Statement, values: unknown[], named: Params) => void,
-): void {
+  run: (part: Statement, values: unknown[], named: Params) => T,
+): T[] {
   const rows = rowsOf(params, parameter)
   const { [parameter]: _, ...others } = params
   const named = valuesOf(prepared, others)
+  const results: T[] = []
   for (let from = 0; from < rows.length; ) {
     const count = rows.length - from < ROWS_AT_ONCE ? 1 : ROWS_AT_ONCE
     const values: unknown[] = []
     for (const row of rows.slice(from, from + count)) for (const name of columns) values.push(row[name])
-    run(count === 1 ? prepared.statement : many, values, named)
+    results.push(run(count === 1 ? prepared.statement : many, values, named))
     from += count
   }
+  return results
 }
 
 const answering = <T>(run: () => T): Iterator<never, T> => ({

@@ -8,7 +8,7 @@ import { query } from '../../statement.ts'
 import type { Scope } from '../../transaction.ts'
 import { createRefusedWrites } from '../../writes.ts'
 import { commit, type Mark, wasCommitted } from './commit.ts'
-import { explained, noneFree, tryAgain } from './errors.ts'
+import { explained, explaining, noneFree, tryAgain } from './errors.ts'
 import { isDiskFull, isLost, isUndone } from './failures.ts'
 import { type Entered, enter } from './month-gate.ts'
 import {
@@ -132,13 +132,7 @@ export function connect(
       ),
     write: (work, scope = {}) =>
       onceNoted(() => onClient((tx) => refused.follow(written(tx, work, scope)), scope)),
-    probe: (work) =>
-      onceNoted(() =>
-        onClient(async (tx) => {
-          await written(tx, work, {})
-          refused.throwRecent()
-        }, {}),
-      ),
+    probe: (work) => onceNoted(() => onClient((tx) => written(tx, work, {}).then(refused.throwRecent), {})),
     async session() {
       const leave = await places.take('none')
       const client = await pool.connect().catch((error) => {
@@ -269,11 +263,7 @@ export function createSessionLocks(
     }
     let released: Promise<void> | undefined
     return {
-      async touch() {
-        await ask((tx) => tx.run(TOUCH)).catch((error) => {
-          throw explained(error, server)
-        })
-      },
+      touch: () => explaining(server, async () => void (await ask((tx) => tx.run(TOUCH)))),
       release() {
         released ??= ask((tx) => tx.run(UNLOCK, { which, tenant })).then(
           () => leave(tenant, its, false),

@@ -3,8 +3,9 @@
 // plans -> schedules -> windows -> executions, each by ascending ids -> what is added -> the audit log. Rows are locked
 // `for no key update`.
 
-import type { ClientBase, Pool } from 'pg'
+import type { Pool } from 'pg'
 import { Problem } from '../../../core/problem.ts'
+import { type Asked, firstColumn } from './session.ts'
 
 /** The first number of an advisory lock; the second is the tenant for a lock of one tenant, else 0. */
 export const LOCK = {
@@ -34,10 +35,8 @@ export const LOCK = {
 // Whether a database is in use. Each session of a process that has it open holds a shared lock, and one session stays
 // open even without calls. Replacing the database takes the lock exclusively.
 
-type Asking = Pick<ClientBase, 'query'>
-
 /** Must be called for each new session, before it reads anything. Waits while the database is being replaced. */
-export async function holdInUse(client: Asking): Promise<void> {
+export async function holdInUse(client: Asked): Promise<void> {
   await client.query(`select pg_advisory_lock_shared(${LOCK.use}, 0)`)
 }
 
@@ -70,39 +69,31 @@ const ENDING_MAX_MS = 2_000
 const LOOK_AGAIN_MS = 50
 
 /** Held until the end of the transaction: meanwhile, nobody uses the database or begins to. Throws database_in_use. */
-export async function takeFromUsers(client: Asking, server: string): Promise<void> {
+export async function takeFromUsers(client: Asked, server: string): Promise<void> {
   const until = performance.now() + ENDING_MAX_MS
-  // It does not wait for the lock: that would keep out new sessions of the processes that hold it.
-  while (!(await isFree(client))) {
+  for (;;) {
+    // It does not wait for the lock: that would keep out new sessions of the processes that hold it.
+    const [isFree] = await firstColumn<boolean>(client, `select pg_try_advisory_xact_lock(${LOCK.use}, 0)`)
+    if (isFree) return
     if (performance.now() > until) throw inUse(server, await usersOf(client))
     await new Promise((resolve) => setTimeout(resolve, LOOK_AGAIN_MS))
   }
 }
 
-async function isFree(client: Asking): Promise<boolean> {
-  const { rows } = await client.query(`select pg_try_advisory_xact_lock(${LOCK.use}, 0) as free`)
-  return (rows[0] as { free: boolean }).free
-}
-
 /** The most users of a database that a message names. */
 const USERS_NAMED = 5
 
-type User = { name: string; role: string; host: string | null; pid: bigint }
-
-async function usersOf(client: Asking): Promise<string[]> {
-  const { rows } = await client.query(
-    `select distinct coalesce(nullif(a.application_name, ''), 'a program') as name, a.usename::text as role,
-       host(a.client_addr) as host, a.pid::int8 as pid
+const usersOf = (client: Asked): Promise<string[]> =>
+  firstColumn(
+    client,
+    `select distinct on (a.pid) format('%s (%s, from %s, process %s of the server)',
+       coalesce(nullif(a.application_name, ''), 'a program'), a.usename,
+       coalesce(host(a.client_addr), 'this machine'), a.pid)
      from pg_locks l join pg_stat_activity a on a.pid = l.pid
      where l.locktype = 'advisory' and l.granted and l.classid = ${LOCK.use} and l.objid = 0
        and l.database = (select oid from pg_database where datname = current_database()) and a.pid <> pg_backend_pid()
-     order by pid`,
+     order by a.pid`,
   )
-  return (rows as User[]).map(
-    ({ name, role, host, pid }) =>
-      `${name} (${role}, from ${host ?? 'this machine'}, process ${pid} of the server)`,
-  )
-}
 
 function inUse(server: string, users: readonly string[]): Problem {
   const more = users.length - USERS_NAMED

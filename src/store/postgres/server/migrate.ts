@@ -9,11 +9,10 @@ import { type Applied, appliedIn, isPending, type MigrationState, statesOf } fro
 import { commitAlone } from './commit.ts'
 import { LOCK } from './locks.ts'
 import { SERVER_MS_SQL } from './pipeline.ts'
+import { type Asked, firstColumn } from './session.ts'
 
 /** The schema of our tables: the database may have other users too, and a copy replaces it as a whole. */
 export const SCHEMA = 'tranche'
-/** A connection, or a pool of them. */
-type Asked = Pick<PoolClient, 'query'>
 
 /** A migration of a large table takes longer than any other statement may. */
 const NO_LIMIT = 'set local statement_timeout = 0; set local lock_timeout = 0'
@@ -22,33 +21,36 @@ const NO_LIMIT = 'set local statement_timeout = 0; set local lock_timeout = 0'
 export const migrationStates = async (client: Asked): Promise<MigrationState[]> =>
   statesOf(readMigrations('postgres'), await readApplied(client))
 
-/** Whether a schema is not one of ours: the one of that name, or else the one that the connection uses. */
-export async function isEmpty(client: Asked, schema?: string): Promise<boolean> {
-  const table = schema ? `${schema}.migrations` : 'migrations'
-  const { rows } = await client.query('select to_regclass($1) is null as none', [table])
-  return (rows[0] as { none: boolean }).none
+export async function isThere(client: Asked, table: string): Promise<boolean> {
+  const [isFound = false] = await firstColumn<boolean>(client, 'select to_regclass($1) is not null', [table])
+  return isFound
 }
+
+/** Whether a schema is not one of ours: the one of that name, or else the one that the connection uses. */
+export const isEmpty = async (client: Asked, schema?: string): Promise<boolean> =>
+  !(await isThere(client, schema ? `${schema}.migrations` : 'migrations'))
 
 /** The frozen state of a schema that is not open as a store, or was moved by an earlier version. Null if not ours. */
 export async function frozenIn(client: Asked, schema?: string): Promise<Frozen | null> {
   const inSchema = schema === undefined ? '' : `${schema}.`
   for (const [table, select] of [['frozen', SELECT_FROZEN] as const, ['sealed', SELECT_SEALED] as const]) {
-    const { rows } = await client.query('select to_regclass($1) is not null as there', [inSchema + table])
-    if (!(rows[0] as { there: boolean }).there) continue
-    const found = await client.query(select.replace(`from ${table}`, `from ${inSchema}${table}`))
-    return frozenOf((found.rows as FrozenRow[])[0])
+    if (!(await isThere(client, inSchema + table))) continue
+    const { rows } = await client.query<FrozenRow>(
+      select.replace(`from ${table}`, `from ${inSchema}${table}`),
+    )
+    return frozenOf(rows[0])
   }
   return null
 }
 
-/** Returns the names of the migrations it applied. A null `clock` takes the server's. */
-export async function migrate(pool: Pool, clock: (() => Instant) | null): Promise<string[]> {
-  if (!(await migrationStates(pool)).some(isPending)) return []
+/** A null `clock` takes the server's. */
+export async function migrate(pool: Pool, clock: (() => Instant) | null): Promise<void> {
+  if (!(await migrationStates(pool)).some(isPending)) return
   const client = await pool.connect()
   try {
     const { movedTo = null } = (await frozenIn(client)) ?? {}
     if (movedTo !== null) throw movedBeforeMigration(movedTo)
-    return await applyPending(client, clock?.() ?? (await serverTime(client)))
+    await applyPending(client, clock?.() ?? (await serverTime(client)))
   } finally {
     // Its settings must not affect later work.
     client.release(true)
@@ -56,20 +58,19 @@ export async function migrate(pool: Pool, clock: (() => Instant) | null): Promis
 }
 
 export async function serverTime(client: Asked): Promise<Instant> {
-  const { rows } = await client.query(`select ${SERVER_MS_SQL} as at`)
-  return Number((rows[0] as { at: bigint }).at) as Instant
+  const [at] = await firstColumn<bigint>(client, `select ${SERVER_MS_SQL}`)
+  return Number(at) as Instant
 }
 
-async function applyPending(client: PoolClient, now: Instant): Promise<string[]> {
+async function applyPending(client: PoolClient, now: Instant): Promise<void> {
   await client.query('begin')
   try {
     await client.query(NO_LIMIT)
     await client.query(`select pg_advisory_xact_lock(${LOCK.migrate}, 0)`)
     // Every write has either committed by now, or looks at the migrations after these (pipeline.ts).
     await client.query(`select pg_advisory_xact_lock(${LOCK.all}, 0)`)
-    const done = await bringUp(client, SCHEMA, now)
+    await bringUp(client, SCHEMA, now)
     await commitAlone(client)
-    return done
   } catch (error) {
     await client.query('rollback').catch(() => {})
     throw error
@@ -77,8 +78,7 @@ async function applyPending(client: PoolClient, now: Instant): Promise<string[]>
 }
 
 /** Applies missing migrations, inside a transaction of a connection that uses only `schema`. */
-export async function bringUp(client: Asked, schema: string, now: Instant): Promise<string[]> {
-  const done: string[] = []
+export async function bringUp(client: Asked, schema: string, now: Instant): Promise<void> {
   await client.query(`create schema if not exists ${schema}`)
   await client.query(MIGRATIONS_TABLE)
   // Read under the lock: another process may have been first.
@@ -88,9 +88,7 @@ export async function bringUp(client: Asked, schema: string, now: Instant): Prom
     await client.query(text)
     const values = [name, sha256, now]
     await client.query('insert into migrations (name, sha256, applied_at) values ($1, $2, $3)', values)
-    done.push(name)
   }
-  return done
 }
 
 const MIGRATIONS_TABLE = `create table if not exists migrations

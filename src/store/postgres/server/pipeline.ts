@@ -133,11 +133,8 @@ export function pipelineOn<Client extends ClientBase>(client: Client, patience: 
   // A statement that cannot be sent counts as failed too: the server does not know of it, and would commit the rest.
   const send = async (query: Query<unknown>, params: Params): Promise<QueryResult> => {
     const statement = ready(query)
-    return client.query({
-      name: statement.name,
-      text: statement.text,
-      values: valuesOf(statement, params),
-    })
+    const { name, text } = statement
+    return client.query({ name, text, values: valuesOf(statement, params) })
   }
   const ask = (query: Query<unknown>, params: Params): Promise<QueryResult> => follow(send(query, params))
 

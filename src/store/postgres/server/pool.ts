@@ -2,10 +2,10 @@
 
 import pg from 'pg'
 import { shownAddress } from '../../address.ts'
-import { refusedAs } from './errors.ts'
+import { explaining, refusedAs } from './errors.ts'
 import { holdInUse } from './locks.ts'
 import { migrationStates, SCHEMA } from './migrate.ts'
-import { Client, CONNECT_MAX_MS, impatient, SILENCE, settle } from './session.ts'
+import { type Asked, Client, CONNECT_MAX_MS, firstColumn, impatient, SILENCE, settle } from './session.ts'
 
 const CONNECTIONS_MAX = 10
 
@@ -75,6 +75,17 @@ export async function openAlone(url: string, { schema = SCHEMA } = {}): Promise<
   }
 }
 
+/** Runs `work` on a connection of its own, whose end rolls back anything uncommitted. Explains errors. */
+export const onServer = <T>(url: string, work: (client: pg.Client) => Promise<T>): Promise<T> =>
+  explaining(shownAddress(url), async () => {
+    const client = await openAlone(url)
+    try {
+      return await work(client)
+    } finally {
+      await client.end().catch(() => {})
+    }
+  })
+
 const CONNECTING = {
   application_name: 'tranche',
   connectionTimeoutMillis: CONNECT_MAX_MS,
@@ -101,8 +112,6 @@ async function prepare(client: pg.ClientBase, place: Place): Promise<void> {
   // Throws schema_newer: another host may have been upgraded since this process began.
   await migrationStates(asked)
 }
-
-type Asked = Pick<pg.ClientBase, 'query'>
 
 /**
  * Prepares a session. The first one through a pool is checked from a second connection: if the pool assigns its
@@ -224,19 +233,14 @@ export function createPlaces({ max, stillMaxMs, refusal }: PlaceOptions): Places
 }
 
 /** A standby that is there answers within milliseconds. */
-const HELD_BACK = `select current_setting('synchronous_standby_names') as names from pg_stat_activity
+const HELD_BACK = `select current_setting('synchronous_standby_names') from pg_stat_activity
   where usename = current_user and datname = current_database() and wait_event = 'SyncRep'
     and state_change < clock_timestamp() - interval '3 seconds' limit 1`
 
 /** In words, if a standby has delayed a commit of this user for some seconds; otherwise null. */
-export async function heldBackFor(url: string, server: string): Promise<string | null> {
-  const client = await openAlone(url)
-  try {
-    const { rows } = await client.query<{ names: string }>(HELD_BACK)
-    const [held] = rows
-    if (!held) return null
-    return `${server} waits for a standby before it answers (synchronous_standby_names = ${held.names}), and none that counts has answered yet; still waiting`
-  } finally {
-    await client.end().catch(() => {})
-  }
-}
+export const heldBackFor = (url: string, server: string): Promise<string | null> =>
+  onServer(url, async (client) => {
+    const [names] = await firstColumn<string>(client, HELD_BACK)
+    if (names === undefined) return null
+    return `${server} waits for a standby before it answers (synchronous_standby_names = ${names}), and none that counts has answered yet; still waiting`
+  })

@@ -101,6 +101,15 @@ function guardedSocket(): Socket {
 
 const socketOf = (client: ClientBase): Socket => (client as Client).socket
 
+/** A connection, or a pool of them, that is asked one thing at a time. */
+export type Asked = Pick<ClientBase, 'query'>
+
+/** The first column of what a statement finds. */
+export async function firstColumn<T>(asked: Asked, text: string, values: unknown[] = []): Promise<T[]> {
+  const { rows } = await asked.query<Record<string, T>>(text, values)
+  return rows.map((row) => Object.values(row)[0] as T)
+}
+
 /** Our mark in each session, the system identifier of its server: a new session that has one is shared with others. */
 export const MARK = 'tranche.session'
 
@@ -128,7 +137,7 @@ const settingsFor = (schema: string): string => `set search_path to ${schema};
  */
 export async function settle(
   client: ClientBase,
-  asked: Pick<ClientBase, 'query'>,
+  asked: Asked,
   { server, schema }: { server: string; schema: string },
 ): Promise<{ isPooled: boolean; staysItself: () => Promise<void> }> {
   const answers = await asked.query(settingsFor(schema))
@@ -143,8 +152,8 @@ export async function settle(
     isPooled: Number(found.port) !== socketOf(client).localPort,
     async staysItself() {
       for (let i = 0; i < ASKS; i++) {
-        const { rows } = await asked.query('select pg_backend_pid()::int8 as pid')
-        if ((rows[0] as { pid: bigint }).pid !== found.pid) throw unfit(server, POOLED)
+        const [pid] = await firstColumn<bigint>(asked, 'select pg_backend_pid()::int8')
+        if (pid !== found.pid) throw unfit(server, POOLED)
       }
     },
   }
@@ -243,7 +252,7 @@ export function watchOver(client: ClientBase): Watch {
 }
 
 /** Time limits for the queries sent one by one, before anything else. */
-export const impatient = (asked: Pick<ClientBase, 'query'>): Pick<ClientBase, 'query'> => ({
+export const impatient = (asked: Asked): Asked => ({
   query: ((text: string, values: unknown[] = []) =>
     asked.query({ text, values, query_timeout: PATIENCE.first } as never)) as unknown as ClientBase['query'],
 })

@@ -30,7 +30,7 @@ export type Checkpoints = {
 /** Takes over the checkpoints of a connection. There is no thread until the log is long for the first time. */
 export function takeOverCheckpoints(db: Database, file: string): Checkpoints {
   const closed = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT))
-  const data: ThreadData = { file, identity: identityOf(file) ?? '', closed }
+  const workerData: ThreadData = { file, identity: identityOf(file) ?? '', closed }
   const logState = db.prepare<[], [bigint, bigint, bigint]>('pragma wal_checkpoint(noop)').raw()
   let thread: Worker | null = null
   let isAtWork = false
@@ -76,12 +76,12 @@ export function takeOverCheckpoints(db: Database, file: string): Checkpoints {
   }
 
   function open(): Worker {
-    const opened = openThread(data)
+    const script = embedded(THREAD_ASSET)
+    const opened = script
+      ? new Worker(Buffer.from(script.bytes).toString(), { eval: true, workerData })
+      : new Worker(join(import.meta.dirname, 'checkpoint-thread.ts'), { workerData })
     opened.unref()
-    opened.on('message', onProgress)
-    opened.on('error', giveBack)
-    opened.on('exit', giveBack)
-    return opened
+    return opened.on('message', onProgress).on('error', giveBack).on('exit', giveBack)
   }
 
   return {
@@ -100,12 +100,6 @@ export function takeOverCheckpoints(db: Database, file: string): Checkpoints {
       Atomics.wait(closed, 0, 0, CLOSE_MS)
     },
   }
-}
-
-function openThread(workerData: ThreadData): Worker {
-  const script = embedded(THREAD_ASSET)
-  if (script) return new Worker(Buffer.from(script.bytes).toString(), { eval: true, workerData })
-  return new Worker(join(import.meta.dirname, 'checkpoint-thread.ts'), { workerData })
 }
 
 export type ThreadData = {

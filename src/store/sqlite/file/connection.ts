@@ -9,8 +9,7 @@ import { type FrozenRow, frozenOf, refuseFrozen, SELECT_FROZEN } from '../../fro
 import { createSchemaWatch } from '../../migrations.ts'
 import { instant } from '../../statement.ts'
 import { createRefusedWrites } from '../../writes.ts'
-import type { Checkpoints } from './checkpoints.ts'
-import { CHECKPOINT_PAGES } from './checkpoints.ts'
+import { CHECKPOINT_PAGES, type Checkpoints } from './checkpoints.ts'
 import { explained, isDiskFull } from './errors.ts'
 import { hasRoom, type NameWatch, watchFileName } from './files.ts'
 import { whenFree } from './waiting.ts'
@@ -38,9 +37,13 @@ export type Connection = {
   frozen: () => Frozen | null
 }
 
-class FileDatabase extends SQLite {
+/** `using` closes it at the end of the block. */
+class FileDatabase extends SQLite implements Disposable {
   override prepare<Values extends unknown[] | object = unknown[], Row = unknown>(source: string) {
     return super.prepare<Values, Row>(plannedOnce(source))
+  }
+  [Symbol.dispose](): void {
+    this.close()
   }
 }
 
@@ -59,15 +62,15 @@ export const plannedOnce = (sql: string): string =>
  * Opens a file for reading, without waiting inside SQLite: waiting for a lock is done outside, so that the event loop
  * stays free. A commit would not wait for the disk. Throws bad_file for a log that belongs to another file.
  */
-export function openFile(file: string, { fileMustExist = false } = {}): Database {
+export function openFile(file: string, { fileMustExist = false } = {}): FileDatabase {
   refuseForeignBeside(file)
   return openDatabase(file, fileMustExist)
 }
 
 /** A database of this connection alone. */
-export const openInMemory = (): Database => openDatabase(':memory:', false)
+export const openInMemory = (): FileDatabase => openDatabase(':memory:', false)
 
-function openDatabase(name: string, fileMustExist: boolean): Database {
+function openDatabase(name: string, fileMustExist: boolean): FileDatabase {
   const binding = nativeBinding()
   const db = new FileDatabase(name, {
     timeout: 0,
@@ -79,7 +82,7 @@ function openDatabase(name: string, fileMustExist: boolean): Database {
 }
 
 /** Opens a file for writing: a commit is on disk when it returns. */
-export async function openToWrite(file: string): Promise<Database> {
+export async function openToWrite(file: string): Promise<FileDatabase> {
   const db = openFile(file)
   try {
     await whenFree(() => commitSafely(db))
@@ -92,14 +95,11 @@ export async function openToWrite(file: string): Promise<Database> {
 
 /** Runs `work` on a connection of its own, whose end rolls back anything uncommitted. Explains errors. */
 export async function onFile<T>(file: string, work: (db: Database) => T | Promise<T>): Promise<T> {
-  let db: Database | undefined
   try {
-    db = openFile(file)
+    using db = openFile(file)
     return await work(db)
   } catch (error) {
     throw explained(error, file)
-  } finally {
-    db?.close()
   }
 }
 

@@ -211,12 +211,9 @@ const failed = (file: string): string =>
   `The disk of ${file} has failed, so the work in progress is not recorded: see the log of the system, and ` +
   'run the command again; if it fails again, copy the file to another disk.'
 
-function unusable(file: string, folder: string): string {
-  return (
-    `The disk of ${file} is full or has failed${freeOn(folder)}, so the work in progress is not recorded: ` +
-    `make room in ${folder}, but never delete a -wal or -shm file.`
-  )
-}
+const unusable = (file: string, folder: string): string =>
+  `The disk of ${file} is full or has failed${freeOn(folder)}, so the work in progress is not recorded: ` +
+  `make room in ${folder}, but never delete a -wal or -shm file.`
 
 const unwritable = (file: string, folder: string): string =>
   `${file} cannot be written, and even a reader has to write to its log: ${folder} belongs to ${ownerOf(folder)}, ` +

@@ -51,8 +51,7 @@ function readLink(file: string): string | null {
 }
 
 /** Whether there is no database. An empty file does not count as one: a mistyped redirection leaves such a file. */
-export const isMissing = (file: string): boolean =>
-  (statSync(file, { throwIfNoEntry: false })?.size ?? 0) === 0
+export const isMissing = (file: string): boolean => sizeOf(file) === 0
 
 /** The write-ahead log of a database: its name, and its size, which is 0 when there is none. */
 export const walFile = (database: string): string => `${realName(database)}-wal`

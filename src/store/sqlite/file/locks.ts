@@ -26,18 +26,12 @@ export function acquireLock(file: string): (() => void) | null {
     if (isBusy(error)) return null
     throw explained(error, file)
   }
-  return hold(file, () => db.close())
-}
-
-/** Only the first release counts: later, the lock may be somebody else's. */
-function hold(file: string, free: () => void): () => void {
-  let isHeld = true
   heldHere.add(file)
   return () => {
-    if (!isHeld) return
-    isHeld = false
+    // Only the first release counts: later, the lock may be somebody else's.
+    if (!db.open) return
     heldHere.delete(file)
-    free()
+    db.close()
   }
 }
 

@@ -17,21 +17,18 @@ import { copyTo } from './whole-copy.ts'
 /** Marks the file as ours ("trnc"), for `file` and for refusing to write into somebody else's database. */
 const APPLICATION_ID = 0x74726e63
 
-/**
- * Brings the schema up to this program's. Returns the names of the migrations it applied. A database
- * without a name is nobody else's, and keeps no copy.
- */
-export async function migrate(db: Database, file: string | null, clock: () => Instant): Promise<string[]> {
+/** Brings the schema up to this program's. A database without a name is nobody else's, and keeps no copy. */
+export async function migrate(db: Database, file: string | null, clock: () => Instant): Promise<void> {
   const isBehind = () => whenFree(() => migrationStates(db).some(isPending))
-  if (!(await isBehind())) return []
+  if (!(await isBehind())) return
   const { movedTo = null } = frozenIn(db) ?? {}
   if (movedTo !== null) throw movedBeforeMigration(movedTo)
   const release = file === null ? () => {} : await haltPasses(file, 'The database has to be migrated')
   try {
     // Another process may have been first: then there is nothing left to do, and its copy must not be replaced.
-    if (!(await isBehind())) return []
+    if (!(await isBehind())) return
     if (file !== null && readApplied(db).size > 0) await whenFree(() => backUp(db, file))
-    return await whenFree(() => applyPending(db, clock()))
+    await whenFree(() => applyPending(db, clock()))
   } finally {
     release()
   }
@@ -58,23 +55,15 @@ const MADE = new Map<string, readonly Part[]>()
 function partsMadeBy(names: readonly string[]): readonly Part[] {
   const known = MADE.get(names.join())
   if (known) return known
-  const db = openInMemory()
-  try {
-    applyPending(db, 0 as Instant, new Set(names))
-    const parts = partsOf(db)
-    MADE.set(names.join(), parts)
-    return parts
-  } finally {
-    db.close()
-  }
+  using db = openInMemory()
+  applyPending(db, 0 as Instant, names)
+  const parts = partsOf(db)
+  MADE.set(names.join(), parts)
+  return parts
 }
 
-function applyPending(
-  db: Database,
-  now: Instant,
-  wanted: Pick<ReadonlySet<string>, 'has'> | null = null,
-): string[] {
-  const done: string[] = []
+/** Applies what is missing of all migrations, or of the `wanted` ones, by their names. */
+function applyPending(db: Database, now: Instant, wanted?: readonly string[]): void {
   // Released migrations call it, for columns that are no longer read.
   db.function('row_digest', (_text: unknown) => 0n)
   db.exec('begin immediate')
@@ -86,10 +75,9 @@ function applyPending(
     const applied = readApplied(db)
     if (applied.size === 0) db.exec(MIGRATIONS_TABLE)
     for (const { name, text, sha256 } of readMigrations('sqlite')) {
-      if (applied.has(name) || (wanted !== null && !wanted.has(name))) continue
+      if (applied.has(name) || wanted?.includes(name) === false) continue
       db.prepare('insert into migrations (name, sha256, applied_at) values (?, ?, ?)').run(name, sha256, now)
       db.exec(text)
-      done.push(name)
     }
     db.pragma(`application_id = ${APPLICATION_ID}`)
     db.exec('commit')
@@ -98,7 +86,6 @@ function applyPending(
     db.pragma('writable_schema = off')
     db.unsafeMode(false)
   }
-  return done
 }
 
 const MIGRATIONS_TABLE =

@@ -160,13 +160,9 @@ export function openCopy(name: string): OpenCopy {
 
 /** Opens a database that has no name yet, and leaves all of it in one file. */
 async function inOneFile<T>(aside: string, work: (db: Database) => T | Promise<T>): Promise<T> {
-  const db = await openToWrite(aside)
-  try {
-    db.pragma('journal_mode = delete')
-    return await work(db)
-  } finally {
-    db.close()
-  }
+  using db = await openToWrite(aside)
+  db.pragma('journal_mode = delete')
+  return await work(db)
 }
 
 /** The data that the copy lacks of the kept database, and of those that a frozen one had itself replaced. */
@@ -194,15 +190,13 @@ const isOfThisSchema = (db: Database): boolean => {
 /** Never the kept file: one that cannot be read, or has an earlier schema, is repaired or migrated in a copy. */
 async function readableCopy(kept: string, copy: string): Promise<string> {
   withPlain(kept, (held) => copyAside(held, copy))
-  let db: Database | null = null
   try {
-    db = openFile(copy)
+    using db = openFile(copy)
     db.pragma('journal_mode = delete')
     await migrate(db, null, () => 0 as Instant)
   } catch {
     // The readable part is listed.
   }
-  db?.close()
   return copy
 }
 
@@ -245,8 +239,8 @@ function keptNames(replaced: Database | 'unread' | null, kept: string): string[]
 async function giveWay(file: string, { aside, kept, finish }: Giving): Promise<string | null> {
   // Opened first and closed last: closing a file gives up all locks of the process on it.
   const held = openPlain(file)
-  const db = hasForeignLog(file) ? null : openFile(file)
   try {
+    using db = hasForeignLog(file) ? null : openFile(file)
     const isWhole = db !== null && takeAlone(db, file)
     keepCopy(held, { file, kept })
     try {
@@ -258,7 +252,6 @@ async function giveWay(file: string, { aside, kept, finish }: Giving): Promise<s
     }
     return takeName(file, { aside, log: db === null ? `${kept}.before` : isWhole ? null : kept })
   } finally {
-    db?.close()
     closeSync(held)
   }
 }
@@ -373,7 +366,7 @@ function setAside(file: string, kept: string): string | null {
  */
 function verify(file: string, name: string): string[] {
   assertWhole(file, name)
-  const db = openFile(file)
+  using db = openFile(file)
   try {
     if (migrationStates(db).every(isPending)) throw new Error('it is empty')
     const found = schemaDifferences(db)
@@ -383,7 +376,5 @@ function verify(file: string, name: string): string[] {
   } catch (error) {
     if (error instanceof Problem && ['schema_newer', 'database_moved'].includes(error.code)) throw error
     throw new Problem('bad_file', `${name} is not a tranche database: ${reasonInWords(error)}`)
-  } finally {
-    db.close()
   }
 }

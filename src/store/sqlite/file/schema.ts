@@ -4,83 +4,57 @@
 import type { Part } from '../../health/schema.ts'
 import type { Database } from './connection.ts'
 
-type Named = { name: string }
-type TableRow = Named & { strict: bigint; wr: bigint }
-type ColumnRow = Named & {
-  type: string
-  notnull: bigint
-  dflt_value: string | null
-  pk: bigint
-  hidden: bigint
-}
-type KeyRow = {
-  id: bigint
-  table: string
-  from: string
-  to: string | null
-  on_update: string
-  on_delete: string
-}
-type IndexRow = Named & { unique: bigint; origin: string; sql: string | null }
+type Described = { name: string; definition: string }
+type IndexRow = { name: string; unique: bigint; origin: string; sql: string | null }
 type IndexColumn = { name: string | null; desc: bigint; coll: string; key: bigint }
-type SqlRow = Named & { type: string; tbl_name: string; sql: string }
+type SqlRow = { name: string; type: string; tbl_name: string; sql: string }
+
+const TABLES = `select name, strict || ' ' || wr as definition from pragma_table_list
+  where schema = 'main' and type = 'table' and substr(name, 1, 7) <> 'sqlite_'`
+/** The columns and the references of a table. */
+const COLUMNS = `select name,
+    concat_ws(' ', lower(type), "notnull", coalesce(dflt_value, ''), pk, hidden) as definition
+  from pragma_table_xinfo(?)`
+const KEYS = `select format('(%s) references %s (%s)', group_concat("from", ', ' order by seq), "table",
+    group_concat(coalesce("to", ''), ', ' order by seq)) as name, on_update || ' ' || on_delete as definition
+  from pragma_foreign_key_list(?) group by id`
 
 /** The parts of the main schema. None of its tables and views is read, so that nothing in them can hang. */
 export function partsOf(db: Database): Part[] {
   const query = <Row>(sql: string) => db.prepare<string[], Row>(sql)
-  const tables = query<TableRow>(
-    `select name, strict, wr from pragma_table_list
-     where schema = 'main' and type = 'table' and substr(name, 1, 7) <> 'sqlite_'`,
-  ).all()
+  const tables = query<Described>(TABLES).all()
   const made = query<SqlRow>(
     "select type, name, tbl_name, sql from sqlite_schema where sql is not null and substr(name, 1, 7) <> 'sqlite_'",
   ).all()
-  const columns = query<ColumnRow>('select * from pragma_table_xinfo(?)')
-  const keys = query<KeyRow>('select * from pragma_foreign_key_list(?) order by id, seq')
+  const columns = query<Described>(COLUMNS)
+  const keys = query<Described>(KEYS)
   const indexes = query<IndexRow>(
     'select l.*, s.sql from pragma_index_list(?) l left join sqlite_schema s on s.name = l.name',
   )
   const indexed = query<IndexColumn>('select * from pragma_index_xinfo(?)')
   const sqlOf = new Map(made.map((row) => [row.name, row.sql]))
   return [
-    ...tables.flatMap(({ name: table, strict, wr }): Part[] => [
-      { kind: 'table', name: table, definition: `${strict} ${wr}`, binding: false },
-      ...columns.all(table).map((column) => columnPart(table, column)),
-      ...keyParts(table, keys.all(table)),
+    ...tables.flatMap(({ name: table, definition }): Part[] => [
+      part('table', table, definition),
+      ...columns.all(table).map((column) => part('column', `${table}.${column.name}`, column.definition)),
+      ...keys.all(table).map((key) => binding('foreign key', `${table} ${key.name}`, key.definition)),
       ...checksIn(sqlOf.get(table) ?? '').map((check) => binding('check', `${table} ${check}`, '')),
       ...indexes.all(table).map((index) => indexPart(table, index, indexed.all(index.name))),
     ]),
     ...made
       .filter(({ type }) => type === 'trigger')
       .map(({ name, tbl_name, sql }) => binding('trigger', `${tbl_name}.${name}`, meaningOf(sql).join(' '))),
-    ...made
-      .filter(({ type }) => type === 'view')
-      .map(({ name }): Part => ({ kind: 'view', name, definition: '', binding: false })),
+    ...made.filter(({ type }) => type === 'view').map(({ name }) => part('view', name, '')),
   ]
 }
 
-const binding = (kind: string, name: string, definition: string): Part => ({
+const part = (kind: string, name: string, definition: string): Part => ({
   kind,
   name,
   definition,
-  binding: true,
-})
-
-const columnPart = (table: string, { name, type, notnull, dflt_value, pk, hidden }: ColumnRow): Part => ({
-  kind: 'column',
-  name: `${table}.${name}`,
-  definition: [type.toLowerCase(), notnull, dflt_value ?? '', pk, hidden].join(' '),
   binding: false,
 })
-
-function keyParts(table: string, rows: readonly KeyRow[]): Part[] {
-  return [...Map.groupBy(rows, ({ id }) => id).values()].map((columns) => {
-    const [first] = columns
-    const [from, to] = [columns.map((one) => one.from).join(', '), columns.map((one) => one.to).join(', ')]
-    const name = `${table} (${from}) references ${first?.table} (${to})`
-    return binding('foreign key', name, `${first?.on_update} ${first?.on_delete}`)
-  })
-}
+const binding = (...described: Parameters<typeof part>): Part => ({ ...part(...described), binding: true })
 
 /** An index with a generated name counts by its columns: SQLite numbers such indexes. */
 function indexPart(table: string, index: IndexRow, columns: readonly IndexColumn[]): Part {

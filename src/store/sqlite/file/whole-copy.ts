@@ -57,19 +57,13 @@ export function assertWhole(file: string, name = file): void {
 
 /** The first fault that SQLite finds; null for none. Throws errors of the disk unchanged. */
 function faultIn(file: string, name: string): string | null {
-  let found: unknown
   try {
-    const db = openFile(file)
-    try {
-      ;[found] = db.prepare('pragma integrity_check(1)').pluck().all()
-    } finally {
-      db.close()
-    }
+    using db = openFile(file)
+    const found = db.prepare<[], string>('pragma integrity_check(1)').pluck().get()
+    return found === 'ok' ? null : String(found)
   } catch (error) {
     if (isNoDatabase(error)) throw new Problem('bad_file', `${name} is not a database.`)
     if (!isCorrupt(error)) throw error
-    found = (error as Error).message
+    return (error as Error).message
   }
-  if (found === 'ok') return null
-  return String(found)
 }

@@ -20,7 +20,8 @@ type Job = {
   resolve: (value: never) => void
   reject: (error: unknown) => void
 }
-type Outcome = { job: Job } & ({ ok: true; value: unknown } | { ok: false; error: unknown })
+/** Whether a job was done, and the call that tells its caller once that is on disk. */
+type Outcome = { isDone: boolean; tell: () => void }
 
 /** Runs `work` in the turn of its lane, a tenant's id. */
 export type Write = <T>(work: (now: Instant) => T, lane?: number) => Promise<T>
@@ -49,20 +50,12 @@ export function createWriter(
 
   return (work, lane = HOUSE) =>
     new Promise((resolve, reject) => {
-      laneOf(lane)({ work, resolve, reject })
+      lanes.getOrInsertComputed(lane, queue.open)({ work, resolve, reject })
       if (draining) return
       draining = true
       // Delayed, so that the other requests of this turn of the event loop can join the same commit.
       setImmediate(drain)
     })
-
-  function laneOf(id: number): (job: Job) => void {
-    const lane = lanes.get(id)
-    if (lane) return lane
-    const opened = queue.open()
-    lanes.set(id, opened)
-    return opened
-  }
 
   async function drain(): Promise<void> {
     while (queue.size > 0) {
@@ -107,7 +100,7 @@ export function createWriter(
         jobs.push(job)
         const outcome = attempt(job, isFirst)
         outcomes.push(outcome)
-        isFirst &&= !outcome.ok
+        isFirst &&= !outcome.isDone
       } while (
         jobs.length < COMMIT_SHARE_MAX &&
         performance.now() - begun < COMMIT_WORK_MS &&
@@ -122,10 +115,7 @@ export function createWriter(
       for (const job of jobs) job.reject(error)
       return
     }
-    for (const outcome of outcomes) {
-      if (outcome.ok) outcome.job.resolve(outcome.value as never)
-      else outcome.job.reject(outcome.error)
-    }
+    for (const { tell } of outcomes) tell()
     checkpoints?.afterCommit()
   }
 
@@ -146,7 +136,7 @@ export function createWriter(
     try {
       const value = job.work(clock())
       if (!isFirst) sql.release.run()
-      return { job, ok: true, value }
+      return { isDone: true, tell: () => job.resolve(value as never) }
     } catch (error) {
       if (isFirst) {
         if (db.inTransaction) sql.rollback.run()
@@ -156,7 +146,7 @@ export function createWriter(
         sql.undo.run()
         sql.release.run()
       }
-      return { job, ok: false, error }
+      return { isDone: false, tell: () => job.reject(error) }
     }
   }
 }
