@@ -40,7 +40,7 @@ import type {
   TierStore,
   WebhookStore,
 } from '../store.ts'
-import { assigned, columnsToAdd, insertInto, type NewRow, overwritten } from '../tables.ts'
+import { assigned, columnsToAdd, insertInto, type NewRow, putInto } from '../tables.ts'
 import {
   type Base,
   callOf,
@@ -62,10 +62,7 @@ const UPDATE_PARTNER = query(
   `update partners set ${assigned(columnsToAdd('partners', 'partner_slug'))} where partner_slug = :partner_slug`,
 )
 /** An end that is set again in the same month replaces the earlier one. */
-const PUT_MINIMUM_END = query(
-  `${insertInto('minimum_ends')} on conflict (partner_slug, from_month) do update set
-     ${overwritten(['last_month'])}`,
-)
+const PUT_MINIMUM_END = query(putInto('minimum_ends'))
 const INSERT_TENANT = query(insertInto('tenants'))
 const TENANT = query(
   'select * from tenants where partner_slug = :slug and environment = :environment',
@@ -247,10 +244,7 @@ function* insertKey(tx: Tx, key: NewKey, now: Instant): Steps<ApiKey> {
 const LOCK_WEBHOOK = query('select from tenants where tenant_id = :tenant for no key update')
 const WEBHOOK = query('select * from webhooks where tenant_id = :tenant', webhookOf)
 const DELETE_WEBHOOK = query('delete from webhooks where tenant_id = :tenant')
-const PUT_WEBHOOK = query(
-  `${insertInto('webhooks')}
-   on conflict (tenant_id) do update set ${overwritten(columnsToAdd('webhooks', 'tenant_id'))}`,
-)
+const PUT_WEBHOOK = query(putInto('webhooks'))
 
 const INSERT_DELIVERY = query(insertInto('webhook_deliveries'))
 const LAST_DELIVERY = query(
@@ -363,17 +357,11 @@ const SINCE = query('select created_at as at from partners where partner_slug = 
 /** A decision on a tier depends on all the others, so only one write at a time may change them. */
 const ALONE = query('lock table tiers in share row exclusive mode')
 const LIST = query('select * from tiers order by from_month, place', tierOf)
-const PUT = query(
-  `${insertInto('tiers')} on conflict (name, from_month) do update set
-     ${overwritten(columnsToAdd('tiers', 'name', 'from_month', 'place'))}`,
-)
+const PUT = query(putInto('tiers', {}, 'place'))
 const FIRST_MONTH = query<{ month: string | null }>(
   'select min(from_month) as month from tiers where name = :tier',
 )
-const PUT_OVERRIDE = query(
-  `${insertInto('tier_overrides')} on conflict (partner_slug, from_month) do update set
-     ${overwritten(['tier_name'])}`,
-)
+const PUT_OVERRIDE = query(putInto('tier_overrides'))
 const OVERRIDE = query(
   `select * from tier_overrides where partner_slug = :slug and from_month <= :month
    order by from_month desc limit 1`,
