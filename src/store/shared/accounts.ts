@@ -42,6 +42,7 @@ import type {
 } from '../store.ts'
 import { assigned, columnsToAdd, insertInto, type NewRow, putInto } from '../tables.ts'
 import {
+  aloneIn,
   type Base,
   callOf,
   NOTHING,
@@ -204,27 +205,24 @@ export function createKeyStore(base: Base, { keysAtOnce }: { keysAtOnce: boolean
       const of = { key_id: keyId }
       const found = await look((tx) => tx.get(KEY, of))
       if (!found) throw notFound('key', keyId)
-      return write(
-        function* (tx) {
-          const [, current, rotated, { real }, now] = yield* tx.together(
-            tx.lock(LOCK_KEY, of),
-            tx.get(KEY, of),
-            tx.get(IS_ROTATED, of),
-            tx.times,
-            tx.clock,
-          )
-          if (!current) throw notFound('key', keyId)
-          const time = { now: real, clock: now, isRotated: rotated !== undefined }
-          const { key, successor } = decide(current, time)
-          const [added] = yield* tx.together(
-            successor ? insertKey(tx, successor, now) : NOTHING,
-            tx.run(UPDATE_KEY, changedKeyParams(key)),
-            addAudit(tx, entry, real),
-          )
-          return { key, successor: added ?? null }
-        },
-        { ...ofTenant(found.tenant), alone: 'tenants' },
-      )
+      return write(function* (tx) {
+        const [, current, rotated, { real }, now] = yield* tx.together(
+          tx.lock(LOCK_KEY, of),
+          tx.get(KEY, of),
+          tx.get(IS_ROTATED, of),
+          tx.times,
+          tx.clock,
+        )
+        if (!current) throw notFound('key', keyId)
+        const time = { now: real, clock: now, isRotated: rotated !== undefined }
+        const { key, successor } = decide(current, time)
+        const [added] = yield* tx.together(
+          successor ? insertKey(tx, successor, now) : NOTHING,
+          tx.run(UPDATE_KEY, changedKeyParams(key)),
+          addAudit(tx, entry, real),
+        )
+        return { key, successor: added ?? null }
+      }, aloneIn(found.tenant))
     },
 
     listKeys: (slug) => look((tx) => tx.all(KEYS_OF, { slug })),

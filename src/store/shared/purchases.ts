@@ -34,7 +34,7 @@ import { IS_OPEN, LATEST_EXECUTION, PLAN_BY_NAME } from '../sql/fragments.ts'
 import { countOf, instant, query } from '../statement.ts'
 import type { PurchaseStore } from '../store.ts'
 import { columnsToAdd, insertInto } from '../tables.ts'
-import { type Base, callOf, ofTenant, type Steps, type Times, type Tx, type WriteTx } from '../transaction.ts'
+import { aloneIn, type Base, callOf, type Steps, type Times, type Tx, type WriteTx } from '../transaction.ts'
 import { addAudit } from './audit.ts'
 import { INSERT_TRADES, KEEP, LATE_FILLS_OF, latestRecordedAt, TRADE } from './confirmations.ts'
 import { accept, OF_ORDER, refuseDamaged, UNKNOWN_TO } from './executions.ts'
@@ -125,14 +125,11 @@ async function writeForPlan<T>(
   const named = { tenant: tenant.tenantId, partner_plan_id: partnerPlanId }
   const found = await look((tx) => tx.get(PLAN, named))
   if (!found) throw planNotFound(tenant, partnerPlanId)
-  return write(
-    function* (tx) {
-      const [times] = yield* tx.together(tx.times, lockPlans(tx, [found.planId]))
-      return yield* work(tx, times, times.of(tenant.tenantId))
-    },
-    // Orders are compared across trades and adjustments, as where a late fill is accepted.
-    { ...ofTenant(tenant), alone: 'tenants' },
-  )
+  // Alone: orders are compared across trades and adjustments, as where a late fill is accepted.
+  return write(function* (tx) {
+    const [times] = yield* tx.together(tx.times, lockPlans(tx, [found.planId]))
+    return yield* work(tx, times, times.of(tenant.tenantId))
+  }, aloneIn(tenant))
 }
 
 export const createPurchaseStore = (base: Base): PurchaseStore => ({
@@ -179,20 +176,17 @@ export const createPurchaseStore = (base: Base): PurchaseStore => ({
   },
 
   dismissUnkept: (tenant, entryOf) =>
-    base.write(
-      function* (tx) {
-        const [{ real }, unkept] = yield* tx.together(tx.times, tx.get(UNKEPT, { tenant: tenant.tenantId }))
-        if (!unkept)
-          throw new Problem(
-            'late_fill_not_found',
-            `${tenantName(tenant)} has no reports of unknown executions that were counted and not kept.`,
-          )
-        yield* tx.together(countNoUnknown(tx, tenant), addAudit(tx, entryOf(unkept), real))
-        return unkept
-      },
-      // A report that comes meanwhile is counted after it.
-      { ...ofTenant(tenant), alone: 'tenants' },
-    ),
+    // Alone: a report that comes meanwhile is counted after it.
+    base.write(function* (tx) {
+      const [{ real }, unkept] = yield* tx.together(tx.times, tx.get(UNKEPT, { tenant: tenant.tenantId }))
+      if (!unkept)
+        throw new Problem(
+          'late_fill_not_found',
+          `${tenantName(tenant)} has no reports of unknown executions that were counted and not kept.`,
+        )
+      yield* tx.together(countNoUnknown(tx, tenant), addAudit(tx, entryOf(unkept), real))
+      return unkept
+    }, aloneIn(tenant)),
 })
 
 // Reports of executions that the ledger does not know.
