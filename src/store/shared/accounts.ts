@@ -40,7 +40,7 @@ import type {
   TierStore,
   WebhookStore,
 } from '../store.ts'
-import { assigned, columnsToAdd, insertInto, type NewRow, putInto } from '../tables.ts'
+import { columnsToAdd, insertInto, type NewRow, putInto, updateOf } from '../tables.ts'
 import {
   aloneIn,
   type Base,
@@ -59,9 +59,7 @@ const PARTNER = query('select * from partners where partner_slug = :slug', partn
 const PARTNERS = query('select * from partners order by created_at, partner_slug', partnerOf)
 /** On a server, this waits while another transaction adds a partner of the same name. */
 const INSERT_PARTNER = query(`${insertInto('partners')} on conflict do nothing returning *`, partnerOf)
-const UPDATE_PARTNER = query(
-  `update partners set ${assigned(columnsToAdd('partners', 'partner_slug'))} where partner_slug = :partner_slug`,
-)
+const UPDATE_PARTNER = updateOf('partners', ['partner_slug'], columnsToAdd('partners', 'partner_slug'))
 /** An end that is set again in the same month replaces the earlier one. */
 const PUT_MINIMUM_END = query(putInto('minimum_ends'))
 const INSERT_TENANT = query(insertInto('tenants'))
@@ -113,7 +111,7 @@ export function createPartnerStore({ look, write }: Base, following: Following):
             partner.held !== before.held ||
             partner.minTranche !== before.minTranche
           yield* tx.together(
-            tx.run(UPDATE_PARTNER, partnerParams(partner)),
+            tx.run(UPDATE_PARTNER, { rows: [partnerParams(partner)] }),
             lastMinimum === undefined ? NOTHING : endMinimum(tx, { slug, month: monthOf(real) }, lastMinimum),
             tx.when(reaches, () => following.begin(tx, partner, before)),
             addAudit(tx, entry, real),
@@ -151,10 +149,7 @@ const LOCK_KEY = query('select from api_keys where key_id = :key_id for no key u
 const KEYS_OF = query(`${SELECT_KEY} where t.partner_slug = :slug order by k.created_at, k.key_id`, keyOf)
 const IS_ROTATED = query(`select 1 as rotated where ${ROTATED(':key_id')}`)
 const INSERT_KEY = query(insertInto('api_keys'))
-const UPDATE_KEY = query(
-  `update api_keys set label = :label, expires_at = :expires_at, revoked_at = :revoked_at
-   where key_id = :key_id`,
-)
+const UPDATE_KEY = updateOf('api_keys', ['key_id'], ['label', 'expires_at', 'revoked_at'])
 const MARK_USED = query('update api_keys set last_used_at = :now where key_id = :key_id')
 
 const BY_SECRET = query(
@@ -218,7 +213,7 @@ export function createKeyStore(base: Base, { keysAtOnce }: { keysAtOnce: boolean
         const { key, successor } = decide(current, time)
         const [added] = yield* tx.together(
           successor ? insertKey(tx, successor, now) : NOTHING,
-          tx.run(UPDATE_KEY, changedKeyParams(key)),
+          tx.run(UPDATE_KEY, { rows: [changedKeyParams(key)] }),
           addAudit(tx, entry, real),
         )
         return { key, successor: added ?? null }
