@@ -216,11 +216,11 @@ export const listedExecution = (row: ListedExecutionRow): Execution & { tenant: 
 /** `at` is the time of the plan's tenant. */
 export type FiredRow = Fired & { at: Instant }
 
-export const firedParams = ({ tenant, executionId, planId, tranche, schedule, at }: FiredRow) =>
+export const firedParams = ({ tenant, executionId, tranche, schedule, at }: FiredRow) =>
   executionParams(
     {
       executionId,
-      planId,
+      planId: schedule.planId,
       windowId: schedule.windowId,
       windowStart: schedule.windowStart,
       trancheIndex: schedule.trancheIndex - 1,

@@ -129,7 +129,7 @@ export function* runPage(
     ;(isInSlot ? inSlot : moved).push(schedule)
     if (!tranche) continue
     executionId = decisions.newExecutionId(executionId, real)
-    fired.push({ tenant, executionId, planId: schedule.planId, tranche, schedule, at: now })
+    fired.push({ tenant, executionId, tranche, schedule, at: now })
     reserved.push(reserve(next?.window ?? window, tranche.amount))
   }
   yield* tx.together(

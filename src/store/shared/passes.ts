@@ -173,7 +173,7 @@ export const createPassStore = (
         const { fired } = yield* runPage(tx, { planIds, tenants, decisions }, tx.times)
         const rows = yield* tx.all(NAMES, { plan_ids: planIds })
         const names = new Map(rows.map((row) => [Number(row.plan_id), row.partner_plan_id]))
-        undo.value = fired.map((one) => ({ ...one, partnerPlanId: names.get(one.planId) ?? '' }))
+        undo.value = fired.map((one) => ({ ...one, partnerPlanId: names.get(one.schedule.planId) ?? '' }))
         throw undo
       },
       { tenants },
