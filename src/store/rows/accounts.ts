@@ -189,13 +189,10 @@ export const deliveryOf = (row: RowOf<'webhook_deliveries'>): Delivered => ({
   reason: row.failure_reason,
   durationMs: Number(row.duration_ms),
 })
+/** For a statement that numbers the tenant's deliveries. */
 export const deliveryParams = (
-  tenantId: number,
-  number: number,
   sent: Delivered,
-): NewRow<'webhook_deliveries'> => ({
-  tenant_id: tenantId,
-  number,
+): Omit<NewRow<'webhook_deliveries'>, 'tenant_id' | 'number'> => ({
   ended_at: sent.endedAt,
   count: sent.count,
   earliest_execution_id: sent.earliest,

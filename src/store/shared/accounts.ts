@@ -30,7 +30,7 @@ import {
   webhookParams,
 } from '../rows/accounts.ts'
 import { OF_TENANT, ROTATED } from '../sql/fragments.ts'
-import { atOf, countOf, query } from '../statement.ts'
+import { atOf, query } from '../statement.ts'
 import type {
   KeyStore,
   MinimumEnd,
@@ -239,13 +239,12 @@ const WEBHOOK = query('select * from webhooks where tenant_id = :tenant', webhoo
 const DELETE_WEBHOOK = query('delete from webhooks where tenant_id = :tenant')
 const PUT_WEBHOOK = query(putInto('webhooks'))
 
-const INSERT_DELIVERY = query(insertInto('webhook_deliveries'))
-const LAST_DELIVERY = query(
-  'select coalesce(max(number), 0) as n from webhook_deliveries where tenant_id = :tenant',
-  countOf,
+const LAST_NUMBER = '(select coalesce(max(number), 0) from webhook_deliveries where tenant_id = :tenant)'
+const INSERT_DELIVERY = query(
+  insertInto('webhook_deliveries', { tenant_id: ':tenant', number: `${LAST_NUMBER} + 1` }),
 )
 const FORGET_DELIVERIES = query(
-  'delete from webhook_deliveries where tenant_id = :tenant and number <= :before',
+  `delete from webhook_deliveries where tenant_id = :tenant and number <= ${LAST_NUMBER} - ${DELIVERIES_KEPT}`,
 )
 const DELIVERIES = query(
   'select * from webhook_deliveries where tenant_id = :tenant order by number desc limit :limit',
@@ -257,18 +256,12 @@ const TESTS = query(
   atOf,
 )
 
-/** Records a wake-up that was sent, under the number after `last`, and removes records that are then too old. */
-function* addDelivery(
-  tx: Tx,
-  { tenantId: tenant }: Tenant,
-  { last = 0, sent }: { last: number | undefined; sent: Delivered },
-): Steps<void> {
-  const number = last + 1
-  yield* tx.together(
-    tx.run(INSERT_DELIVERY, deliveryParams(tenant, number, sent)),
-    tx.run(FORGET_DELIVERIES, { tenant, before: number - DELIVERIES_KEPT }),
+/** Records a wake-up that was sent, and removes records that are then too old. The webhook is locked. */
+const addDelivery = (tx: Tx, { tenantId: tenant }: Tenant, sent: Delivered): Step<unknown> =>
+  tx.together(
+    tx.run(INSERT_DELIVERY, { tenant, ...deliveryParams(sent) }),
+    tx.run(FORGET_DELIVERIES, { tenant }),
   )
-}
 
 const putWebhook = (tx: Tx, { tenantId }: Tenant, webhook: Webhook): Step<unknown> =>
   tx.run(PUT_WEBHOOK, webhookParams(tenantId, webhook))
@@ -294,16 +287,15 @@ export const createWebhookStore = ({ look, write }: Base): WebhookStore => ({
     write(function* (tx) {
       const { tenant } = wakeUp
       const of = { tenant: tenant.tenantId }
-      const [, before = null, last, { real }] = yield* tx.together(
+      const [, before = null, { real }] = yield* tx.together(
         tx.lock(LOCK_WEBHOOK, of),
         tx.get(WEBHOOK, of),
-        tx.get(LAST_DELIVERY, of),
         tx.times,
       )
       // Every registration has a new secret: the outcome of an attempt with an older one does not concern this one.
       const changed = before?.secret === wakeUp.webhook.secret ? decide(before, real) : null
       yield* tx.together(
-        addDelivery(tx, tenant, { last, sent: deliveredAt(wakeUp, attempt, real) }),
+        addDelivery(tx, tenant, deliveredAt(wakeUp, attempt, real)),
         changed ? putWebhook(tx, tenant, changed) : NOTHING,
       )
       return changed ?? before
@@ -322,14 +314,9 @@ export const createWebhookStore = ({ look, write }: Base): WebhookStore => ({
 
   noteTest: (tenant, wakeUp, attempt) =>
     write(function* (tx) {
-      const of = { tenant: tenant.tenantId }
-      const [, last, { real }] = yield* tx.together(
-        tx.lock(LOCK_WEBHOOK, of),
-        tx.get(LAST_DELIVERY, of),
-        tx.times,
-      )
+      const [, { real }] = yield* tx.together(tx.lock(LOCK_WEBHOOK, { tenant: tenant.tenantId }), tx.times)
       const sent = deliveredAt(wakeUp, attempt, real)
-      yield* addDelivery(tx, tenant, { last, sent })
+      yield* addDelivery(tx, tenant, sent)
       return sent
     }, ofTenant(tenant)),
 
