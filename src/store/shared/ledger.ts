@@ -16,7 +16,7 @@ import {
   unreserved,
   type Window,
 } from '../../core/window.ts'
-import { amountParams, closingParams, openingParams, scheduleParams, windowOf } from '../rows/ledger.ts'
+import { ledgerParams, openingParams, scheduleParams, windowOf } from '../rows/ledger.ts'
 import { AWAKE, IS_OPEN } from '../sql/fragments.ts'
 import { instantOrNull, query } from '../statement.ts'
 import { insertInto, putInto, updateOf } from '../tables.ts'
@@ -53,17 +53,13 @@ export function* currentWindow(tx: Tx, planId: number): Steps<Window | null> {
 export function writeWindows(tx: Tx, windows: readonly Window[]): Step<unknown> {
   const open = windows.filter(({ closed }) => !closed)
   return tx.together(
-    runRows(tx, WRITE_OPEN, open.map(amountParams)),
+    runRows(tx, WRITE_OPEN, open.map(ledgerParams)),
     runRows(
       tx,
       REFUND,
       open.map((one) => ({ plan_id: one.planId, window_id: one.windowId, fireable: unreserved(one) })),
     ),
-    runRows(
-      tx,
-      WRITE_CLOSED,
-      windows.flatMap((one) => (one.closed ? [{ ...amountParams(one), ...closingParams(one.closed) }] : [])),
-    ),
+    runRows(tx, WRITE_CLOSED, windows.filter(({ closed }) => closed).map(ledgerParams)),
   )
 }
 export const writeWindow = (tx: Tx, window: Window): Step<unknown> => writeWindows(tx, [window])

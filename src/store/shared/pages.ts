@@ -17,10 +17,9 @@ import {
 } from '../../core/window.ts'
 import { type TenantRow, tenantOf } from '../rows/accounts.ts'
 import {
-  amountParams,
-  closingParams,
   type FiredRow,
   firedParams,
+  ledgerParams,
   openingParams,
   type ScheduleRow,
   scheduleOf,
@@ -136,7 +135,7 @@ export function* runPage(
     runRows(tx, PUT_SCHEDULES, moved.map(scheduleParams)),
     runRows(tx, PUT_IN_SLOT, inSlot.map(scheduleParams)),
     runRows(tx, ADD_EXECUTIONS, fired.map(firedParams)),
-    runRows(tx, RESERVE, reserved.map(amountParams)),
+    runRows(tx, RESERVE, reserved.map(ledgerParams)),
   )
   return { plansEvaluated: due.length, executionsCreated: fired.length, windowsRolled: rolled.size, fired }
 }
@@ -179,9 +178,7 @@ function* rollWindows(
   const openings = yield* freeCells(tx, wanted)
   const closed = over.map(({ window, now }) => close(window, now, 'ended'))
   const [, ids] = yield* tx.together(
-    tx.run(CLOSE, {
-      rows: closed.map((one) => ({ ...amountParams(one), ...(one.closed && closingParams(one.closed)) })),
-    }),
+    tx.run(CLOSE, { rows: closed.map(ledgerParams) }),
     tx.all(OPEN, { rows: [...openings].map(([planId, opening]) => openingParams(planId, opening)) }),
   )
   const windowIds = new Map(ids.map((row) => [Number(row.plan_id), Number(row.window_id)]))

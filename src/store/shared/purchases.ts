@@ -18,12 +18,12 @@ import { notFound, Problem } from '../../core/problem.ts'
 import { earlier, type Instant, plus } from '../../core/time.ts'
 import { type Schedule, WINDOW_MS, windowCellAt } from '../../core/window.ts'
 import {
-  closingParams,
   executionParams,
   executionsOfOrder,
   keptParams,
   type LateFillRow,
   lateFillOf,
+  ledgerParams,
   openingParams,
   planOf,
   scheduleParams,
@@ -33,7 +33,7 @@ import {
 import { IS_OPEN, LATEST_EXECUTION, PLAN_BY_NAME } from '../sql/fragments.ts'
 import { countOf, instant, query } from '../statement.ts'
 import type { PurchaseStore } from '../store.ts'
-import { columnsToAdd, insertInto } from '../tables.ts'
+import { columnsOf, insertInto, insertRows } from '../tables.ts'
 import { aloneIn, type Base, callOf, type Steps, type Times, type Tx, type WriteTx } from '../transaction.ts'
 import { addAudit } from './audit.ts'
 import { INSERT_TRADES, KEEP, LATE_FILLS_OF, latestRecordedAt, TRADE } from './confirmations.ts'
@@ -85,12 +85,7 @@ const OPEN_IN_WINDOW = query(
   }),
 )
 /** Closed as it is added: its plan may have another one that is open. */
-const ADD_CLOSED = query(
-  `insert into windows (${[...columnsToAdd('windows'), 'released', 'closed_at', 'close_reason'].join(', ')})
-   values (${columnsToAdd('windows')
-     .map((name) => `:${name}`)
-     .join(', ')}, :budget, :closed_at, :close_reason)`,
-)
+const ADD_CLOSED = query((dialect) => insertRows(dialect, 'windows', { names: columnsOf('windows') }))
 /** The market's price at a time, as far as one is known: the last stored before it, unless that is too old. */
 const MARKET = query(
   'select price from prices where at between :since and :at order by at desc limit 1',
@@ -326,16 +321,11 @@ function* placeIn(
 /** Stores what was booked: its window first, which the execution refers to. */
 function* book(tx: Tx, { tenantId }: Tenant, booked: Booked): Steps<void> {
   const { execution, window, isNewWindow, schedule, trade } = booked
-  const { windowId, planId, closed } = window
+  const { planId } = window
   yield* tx.together(
-    tx.when(isNewWindow && closed !== null, () =>
-      tx.run(ADD_CLOSED, {
-        window_id: windowId,
-        ...openingParams(planId, window),
-        ...closingParams(closed as NonNullable<typeof closed>),
-      }),
-    ),
-    writeWindow(tx, window),
+    isNewWindow
+      ? tx.run(ADD_CLOSED, { rows: [{ ...openingParams(planId, window), ...ledgerParams(window) }] })
+      : writeWindow(tx, window),
     tx.when(schedule !== null, () => tx.run(PUT_SCHEDULE, scheduleParams(schedule as Schedule))),
     tx.when(schedule !== null, () => wake(tx, planId)),
     tx.run(ADD_EXECUTION, executionParams(execution, tenantId)),
