@@ -240,12 +240,9 @@ function* keepUnknown(
 const planNotFound = (tenant: Tenant, partnerPlanId: string): Problem =>
   notFound('plan', `${partnerPlanId} of ${tenantName(tenant)}`)
 
-function* factsOf(
-  tx: WriteTx,
-  tenant: Tenant,
-  asked: Asked,
-  now: Instant,
-): Steps<Omit<PurchaseFacts, 'executionId'>> {
+type Facts = Omit<PurchaseFacts, 'executionId'>
+
+function* factsOf(tx: WriteTx, tenant: Tenant, asked: Asked, now: Instant): Steps<Facts> {
   const { tenantId: id, partnerSlug: slug, environment } = tenant
   const { partnerOrderId: order, executedAt, usdAmount: usd, btcAmount: btc } = asked.fill
   const at = executedAt ?? now
@@ -278,17 +275,13 @@ function* factsOf(
   }
 }
 
+type Place = Pick<
+  PurchaseFacts,
+  'window' | 'cell' | 'windowId' | 'trancheIndex' | 'schedule' | 'ordersBooked' | 'openInWindow'
+>
+
 /** Where a purchase of that time belongs among the windows of its plan. */
-function* placeIn(
-  tx: WriteTx,
-  plan: Plan,
-  at: Instant,
-): Steps<
-  Pick<
-    PurchaseFacts,
-    'window' | 'cell' | 'windowId' | 'trancheIndex' | 'schedule' | 'ordersBooked' | 'openInWindow'
-  >
-> {
+function* placeIn(tx: WriteTx, plan: Plan, at: Instant): Steps<Place> {
   const { planId } = plan
   const last = yield* tx.get(LAST_WINDOW, { plan_id: planId })
   const { startDate, frequency } = plan
