@@ -144,12 +144,6 @@ export const tierParams = (tier: Tier) =>
     monthly_minimum_usd: tier.monthlyMinimum,
   }) satisfies NewRow<'tiers'>
 
-/** The tier of an override; null for one that ends another. */
-export const overrideOf = (row: RowOf<'tier_overrides'>): string | null => row.tier_name
-
-/** The last month with a minimum; null if it has no end. */
-export const lastMinimumOf = (row: RowOf<'minimum_ends'>): string | null => row.last_month
-
 export type WebhookRow = Omit<RowOf<'webhooks'>, 'tenant_id'>
 export const webhookOf = (row: WebhookRow): Webhook => ({
   url: row.url,

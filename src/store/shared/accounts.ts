@@ -18,8 +18,6 @@ import {
   deliveryParams,
   keyOf,
   keyParams,
-  lastMinimumOf,
-  overrideOf,
   partnerOf,
   partnerParams,
   seenKeyOf,
@@ -40,7 +38,7 @@ import type {
   TierStore,
   WebhookStore,
 } from '../store.ts'
-import { columnsToAdd, insertInto, type NewRow, putInto, updateOf } from '../tables.ts'
+import { columnsToAdd, insertInto, type NewRow, putInto, type RowOf, updateOf } from '../tables.ts'
 import {
   aloneIn,
   type Base,
@@ -342,20 +340,21 @@ const FIRST_MONTH = query<{ month: string | null }>(
   'select min(from_month) as month from tiers where name = :tier',
 )
 const PUT_OVERRIDE = query(putInto('tier_overrides'))
+/** Null for an override that ends another. */
 const OVERRIDE = query(
   `select * from tier_overrides where partner_slug = :slug and from_month <= :month
    order by from_month desc limit 1`,
-  overrideOf,
+  ({ tier_name }: RowOf<'tier_overrides'>) => tier_name,
 )
 const OVERRIDES_AFTER = query<OverrideStart>(
   `select from_month as "fromMonth", tier_name as "tierName" from tier_overrides
    where partner_slug = :slug and from_month > :month order by from_month`,
 )
-/** The latest end set in a month or before it. */
+/** The last month with a minimum, as set in a month or before it; null if it has no end. */
 const MINIMUM_END = query(
   `select * from minimum_ends where partner_slug = :slug and from_month <= :month
    order by from_month desc limit 1`,
-  lastMinimumOf,
+  ({ last_month }: RowOf<'minimum_ends'>) => last_month,
 )
 const MINIMUM_ENDS = query<MinimumEnd>(
   `select from_month as "fromMonth", last_month as "lastMonth" from minimum_ends
