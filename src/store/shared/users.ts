@@ -188,12 +188,8 @@ function createEraser(
         addAudit(tx, entry, now),
       )
       // Last: a database that refuses the erasure must not have it done by a later restore.
-      yield* tx.when(at !== known?.remembered, () =>
-        remember(
-          tx,
-          hashes.map((sha256) => ({ sha256, at })),
-        ),
-      )
+      const erasures = hashes.map((sha256) => ({ sha256, at }))
+      yield* tx.when(at !== known?.remembered, () => remember(tx, erasures))
       return { before: userOf(row), now, at }
     }, ofTenant(tenant))
     const text = before.email
