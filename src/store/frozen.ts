@@ -6,7 +6,7 @@ import { formatInstant } from '../core/time.ts'
 import { addAudit } from './shared/audit.ts'
 import { instant, query } from './statement.ts'
 import type { AuditEntry, FreezeStore } from './store.ts'
-import { columnsToAdd, insertInto, type NewRow, overwritten, type RowOf } from './tables.ts'
+import { type NewRow, putInto, type RowOf } from './tables.ts'
 import type { Base, Steps, Tx } from './transaction.ts'
 
 export type FrozenRow = Omit<RowOf<'frozen'>, 'one'>
@@ -15,9 +15,7 @@ export const SELECT_FROZEN = 'select kind, at, by, reason, moved_to, replaced fr
 /** The state of a database that an earlier version has moved. */
 export const SELECT_SEALED = `select 'moved' as kind, at, 'tranche' as by, 'moved to ' || moved_to as reason, moved_to,
   '[]' as replaced from sealed`
-export const PUT_FROZEN = query(
-  `${insertInto('frozen')} on conflict (one) do update set ${overwritten(columnsToAdd('frozen', 'one'))}`,
-)
+export const PUT_FROZEN = query(putInto('frozen'))
 const END = query('delete from frozen')
 
 export const frozenOf = (row: FrozenRow | undefined): Frozen | null =>

@@ -1,11 +1,12 @@
 // Monitoring's part of the store's interface: a handful of numbers, cheap enough to be read every few seconds.
 
 import type { SchedulerFacts } from '../core/clock.ts'
-import type { Execution, ExecutionId, ExecutionStatus } from '../core/execution.ts'
+import type { Execution, ExecutionId } from '../core/execution.ts'
 import type { Finding, UnspentWindows, Vitals } from '../core/findings.ts'
 import type { Btc, Price, Usd } from '../core/money.ts'
 import type { Environment, Tenant } from '../core/partner.ts'
 import type { Instant } from '../core/time.ts'
+import type { Window } from '../core/window.ts'
 
 export type PlanCounts = Record<'active' | 'paused' | 'cancelled', number>
 /** The number of open executions, and of those due in a poll, and when the oldest due one was created. */
@@ -61,21 +62,13 @@ export type TradePlace = { recordedAt: Instant; executionId: string }
 /** The sum of a partner's live trades; `failed` counts confirmations with nothing bought. */
 export type TradeSum = { partnerSlug: string; filled: number; failed: number; usd: Usd; btc: Btc }
 /** A live window that is open and has money left to fire. */
-export type OpenWindow = {
+export type OpenWindow = Pick<Window, 'start' | 'end' | 'budget'> & {
   tenant: Tenant
   partnerPlanId: string
-  start: Instant
-  end: Instant
-  budget: Usd
   left: Usd
 }
-export type FiredTranche = Pick<
-  Execution,
-  'executionId' | 'partnerPlanId' | 'amount' | 'status' | 'createdAt'
-> & {
-  tenant: Tenant
-  price: Price | null
-}
+type Tranche = Pick<Execution, 'partnerPlanId' | 'amount' | 'status' | 'createdAt'>
+export type FiredTranche = Tranche & { executionId: ExecutionId; tenant: Tenant; price: Price | null }
 
 export interface OpsPageStore {
   /**
@@ -103,13 +96,7 @@ export interface OpsPageStore {
 /** Recent events: passes oldest first, executions newest first. */
 export type Recent = {
   passes: { at: Instant; finishedAt: Instant | null; plansEvaluated: number; executionsCreated: number }[]
-  executions: {
-    tenant: string
-    partnerPlanId: string
-    amount: Usd
-    status: ExecutionStatus
-    createdAt: Instant
-  }[]
+  executions: (Tranche & { tenant: string })[]
 }
 
 export interface StatusStore {

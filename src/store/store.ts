@@ -227,19 +227,15 @@ export interface MonthStore {
   readTradeLines(
     period: FixedPeriod,
     filter: TenantFilter,
-    page: { after: LinePlace | null; limit: number },
+    page: PageRequest<LinePlace>,
   ): Promise<TradeLine[]>
   /** The lines of one tenant, along its own index. */
-  readTenantLines(
-    tenant: Tenant,
-    period: FixedPeriod,
-    page: { after: LinePlace | null; limit: number },
-  ): Promise<TradeLine[]>
+  readTenantLines(tenant: Tenant, period: FixedPeriod, page: PageRequest<LinePlace>): Promise<TradeLine[]>
   /** The adjustments alone, in the same order. */
   readAdjustmentLines(
     period: FixedPeriod,
     filter: TenantFilter,
-    page: { after: AdjustmentLine | null; limit: number },
+    page: PageRequest<AdjustmentLine>,
   ): Promise<AdjustmentLine[]>
   /** The number of trade lines. */
   countTradeLines(period: FixedPeriod, filter: TenantFilter): Promise<number>
@@ -280,13 +276,7 @@ export type PassStart = {
 export type PassCounts = { plansEvaluated: number; executionsCreated: number; windowsRolled: number }
 
 /** One tranche that a pass fires. */
-export type Fired = {
-  tenant: Tenant
-  executionId: ExecutionId
-  planId: number
-  tranche: Tranche
-  schedule: Schedule
-}
+export type Fired = { tenant: Tenant; executionId: ExecutionId; tranche: Tranche; schedule: Schedule }
 
 export type Preview = Fired & { partnerPlanId: string }
 
@@ -338,7 +328,7 @@ export interface PlanStore {
     decide: (facts: PlanFacts, now: Instant) => PlanChange,
   ): Promise<Omit<Plan, 'planId'>>
   /** A tenant's plans after a partner_plan_id, in the order of these ids. */
-  readPlans(tenant: Tenant, page: { after: string | null; limit: number }): Promise<PlanState[]>
+  readPlans(tenant: Tenant, page: PageRequest<string>): Promise<PlanState[]>
   readPlan(tenant: Tenant, partnerPlanId: string): Promise<PlanState | null>
   listPlans(filter: TenantFilter, page: PageRequest): Promise<ListedPlan[]>
   /** A partner_plan_id is unique only within a tenant: returns all plans that have it. */
@@ -486,7 +476,7 @@ export interface InvoiceStore {
   findInvoice(number: string): Promise<Issued | null>
   findInvoiceOf(slug: string, month: string): Promise<Issued | null>
   /** In the order of issue. */
-  listInvoices(filter: IssuedFilter, page: { after: Issued | null; limit: number }): Promise<Issued[]>
+  listInvoices(filter: IssuedFilter, page: PageRequest<Issued>): Promise<Issued[]>
 }
 
 // Operators' corrections: an adjustment of a trade, or a decision on a late fill.
@@ -579,12 +569,7 @@ export type UserRecord = ListedUser & { consents: Consent[]; plans: Plan[] }
 export type Remains = 'nowhere' | 'other_row' | 'log' | 'server'
 
 /** A user who was erased in another database of the same tenants. */
-export type ErasedUser = {
-  partnerSlug: string
-  environment: Environment
-  partnerUserId: string
-  erasedAt: Instant
-}
+export type ErasedUser = Omit<Tenant, 'tenantId'> & { partnerUserId: string; erasedAt: Instant }
 
 export interface UserStore {
   changeUser(
@@ -594,7 +579,7 @@ export interface UserStore {
   ): Promise<{ user: User; plansPaused: number; executionsCancelled: number }>
   listUsers(tenant: Tenant, page: PageRequest): Promise<(ListedUser & { cursor: number })[]>
   /** The users of a tenant after one of them, by partner_user_id. */
-  readUsers(tenant: Tenant, page: { after: string | null; limit: number }): Promise<User[]>
+  readUsers(tenant: Tenant, page: PageRequest<string>): Promise<User[]>
   /** A user with its newest consents, oldest first. */
   readUser(tenant: Tenant, partnerUserId: string): Promise<(User & { consents: Consent[] }) | null>
   /** A user with every consent, oldest first, and every plan. */
@@ -651,7 +636,7 @@ export interface WebhookStore {
 // Long listings, page by page.
 
 /** A page of a listing: at most `limit` rows after `after`, the cursor of the previous page's last row. */
-export type PageRequest = { after: number | string | null; limit: number }
+export type PageRequest<After = number | string> = { after: After | null; limit: number }
 
 // The latest results of the jobs beside the scheduler.
 

@@ -506,31 +506,38 @@ export const columnsToAdd = <T extends TableName, W extends ColumnName<T> = neve
       !columnOf(of, name).isMade && !(without as readonly string[]).includes(name),
   )
 
+/** SQL expressions for columns that have no parameter of the same name. */
+type Values<T extends TableName> = { readonly [K in ColumnName<T>]?: string }
+
 /** The insert of a new row. `values` are the expressions for columns that have no parameter of the same name. */
-export function insertInto<T extends TableName>(
-  of: T,
-  values: { readonly [K in ColumnName<T>]?: string } = {},
-): string {
-  const names = columnsToAdd(of)
-  const given: Readonly<Record<string, string | undefined>> = values
+export function insertInto<T extends TableName>(of: T, values: Values<T> = {}): string {
+  const names: readonly ColumnName<T>[] = columnsToAdd(of)
   return `insert into ${of} (${names.join(', ')})
-  values (${names.map((name) => given[name] ?? `:${name}`).join(', ')})`
+  values (${names.map((name) => values[name] ?? `:${name}`).join(', ')})`
+}
+
+/** The insert of a row, or the update of the row that has its key already, in all columns but `kept`. */
+export function putInto<T extends TableName>(
+  of: T,
+  values: Values<T> = {},
+  ...kept: readonly ColumnName<T>[]
+): string {
+  const key = tables[of].key as readonly ColumnName<T>[]
+  const others = columnsToAdd(of, ...key, ...kept)
+  return `${insertInto(of, values)}
+  on conflict (${key.join(', ')}) do update set ${others.map((name) => `${name} = excluded.${name}`).join(', ')}`
 }
 
 /** The insert of many rows, the parameter `rows`; in the expressions `values`, a row is `n`. */
 export function insertRows<T extends TableName>(
   { rows }: Pick<Dialect, 'rows'>,
   of: T,
-  {
-    names = columnsToAdd(of),
-    values = {},
-  }: { names?: readonly ColumnName<T>[]; values?: { readonly [K in ColumnName<T>]?: string } } = {},
+  { names = columnsToAdd(of), values = {} }: { names?: readonly ColumnName<T>[]; values?: Values<T> } = {},
 ): string {
-  const given: Readonly<Record<string, string | undefined>> = values
-  const kinds = kindsOf(of, ...names.filter((name) => !given[name]))
+  const kinds = kindsOf(of, ...names.filter((name) => !values[name]))
   // The condition keeps SQLite from taking "on conflict" for that of a join.
   return `insert into ${of} (${names.join(', ')})
-  select ${names.map((name) => given[name] ?? name).join(', ')} from ${rows('rows', kinds, 'n')} where true`
+  select ${names.map((name) => values[name] ?? name).join(', ')} from ${rows('rows', kinds, 'n')} where true`
 }
 
 /** The update of many rows, the parameter `rows`, found by the columns `keys`. */
@@ -553,7 +560,3 @@ export const selected = (names: readonly string[], as: string, prefix = ''): str
 /** The assignments of an update, whose parameters have the names of the columns. */
 export const assigned = (names: readonly string[]): string =>
   names.map((name) => `${name} = :${name}`).join(', ')
-
-/** The assignments of an insert whose row exists already. */
-export const overwritten = (names: readonly string[]): string =>
-  names.map((name) => `${name} = excluded.${name}`).join(', ')

@@ -84,6 +84,8 @@ export type Scope = {
 }
 
 export const ofTenant = ({ tenantId }: Pick<Tenant, 'tenantId'>): Scope => ({ tenants: [tenantId] })
+/** Waits until no other write of the tenant is under way. */
+export const aloneIn = (tenant: Tenant): Scope => ({ ...ofTenant(tenant), alone: 'tenants' })
 
 /** The scope of a call of the tenant, whose write is refused once its key has ended. */
 export const callOf = ({ tenantId, keyId }: Pick<Caller, 'tenantId' | 'keyId'>): Scope => ({

@@ -144,12 +144,6 @@ export const tierParams = (tier: Tier) =>
     monthly_minimum_usd: tier.monthlyMinimum,
   }) satisfies NewRow<'tiers'>
 
-/** The tier of an override; null for one that ends another. */
-export const overrideOf = (row: RowOf<'tier_overrides'>): string | null => row.tier_name
-
-/** The last month with a minimum; null if it has no end. */
-export const lastMinimumOf = (row: RowOf<'minimum_ends'>): string | null => row.last_month
-
 export type WebhookRow = Omit<RowOf<'webhooks'>, 'tenant_id'>
 export const webhookOf = (row: WebhookRow): Webhook => ({
   url: row.url,
@@ -189,13 +183,10 @@ export const deliveryOf = (row: RowOf<'webhook_deliveries'>): Delivered => ({
   reason: row.failure_reason,
   durationMs: Number(row.duration_ms),
 })
+/** For a statement that numbers the tenant's deliveries. */
 export const deliveryParams = (
-  tenantId: number,
-  number: number,
   sent: Delivered,
-): NewRow<'webhook_deliveries'> => ({
-  tenant_id: tenantId,
-  number,
+): Omit<NewRow<'webhook_deliveries'>, 'tenant_id' | 'number'> => ({
   ended_at: sent.endedAt,
   count: sent.count,
   earliest_execution_id: sent.earliest,

@@ -101,16 +101,14 @@ export const openingParams = (planId: number, { start, end, budget }: Opening) =
     window_end: end,
     budget,
   }) satisfies Omit<NewRow<'windows'>, 'window_id'>
-export const amountParams = (window: Window) => ({
+export const ledgerParams = (window: Window) => ({
   window_id: window.windowId,
   reserved: window.reserved,
   spent: window.spent,
   excess: window.excess,
   released: window.released,
-})
-export const closingParams = ({ at, reason }: NonNullable<Window['closed']>) => ({
-  closed_at: at,
-  close_reason: reason,
+  closed_at: window.closed?.at ?? null,
+  close_reason: window.closed?.reason ?? null,
 })
 
 export type ScheduleRow = Omit<RowOf<'schedules'>, 'awake'>
@@ -216,11 +214,11 @@ export const listedExecution = (row: ListedExecutionRow): Execution & { tenant: 
 /** `at` is the time of the plan's tenant. */
 export type FiredRow = Fired & { at: Instant }
 
-export const firedParams = ({ tenant, executionId, planId, tranche, schedule, at }: FiredRow) =>
+export const firedParams = ({ tenant, executionId, tranche, schedule, at }: FiredRow) =>
   executionParams(
     {
       executionId,
-      planId,
+      planId: schedule.planId,
       windowId: schedule.windowId,
       windowStart: schedule.windowStart,
       trancheIndex: schedule.trancheIndex - 1,

@@ -18,8 +18,6 @@ import {
   deliveryParams,
   keyOf,
   keyParams,
-  lastMinimumOf,
-  overrideOf,
   partnerOf,
   partnerParams,
   seenKeyOf,
@@ -30,7 +28,7 @@ import {
   webhookParams,
 } from '../rows/accounts.ts'
 import { OF_TENANT, ROTATED } from '../sql/fragments.ts'
-import { atOf, countOf, query } from '../statement.ts'
+import { atOf, query } from '../statement.ts'
 import type {
   KeyStore,
   MinimumEnd,
@@ -40,8 +38,9 @@ import type {
   TierStore,
   WebhookStore,
 } from '../store.ts'
-import { assigned, columnsToAdd, insertInto, type NewRow, overwritten } from '../tables.ts'
+import { columnsToAdd, insertInto, type NewRow, putInto, type RowOf, updateOf } from '../tables.ts'
 import {
+  aloneIn,
   type Base,
   callOf,
   NOTHING,
@@ -58,14 +57,9 @@ const PARTNER = query('select * from partners where partner_slug = :slug', partn
 const PARTNERS = query('select * from partners order by created_at, partner_slug', partnerOf)
 /** On a server, this waits while another transaction adds a partner of the same name. */
 const INSERT_PARTNER = query(`${insertInto('partners')} on conflict do nothing returning *`, partnerOf)
-const UPDATE_PARTNER = query(
-  `update partners set ${assigned(columnsToAdd('partners', 'partner_slug'))} where partner_slug = :partner_slug`,
-)
+const UPDATE_PARTNER = updateOf('partners', ['partner_slug'], columnsToAdd('partners', 'partner_slug'))
 /** An end that is set again in the same month replaces the earlier one. */
-const PUT_MINIMUM_END = query(
-  `${insertInto('minimum_ends')} on conflict (partner_slug, from_month) do update set
-     ${overwritten(['last_month'])}`,
-)
+const PUT_MINIMUM_END = query(putInto('minimum_ends'))
 const INSERT_TENANT = query(insertInto('tenants'))
 const TENANT = query(
   'select * from tenants where partner_slug = :slug and environment = :environment',
@@ -115,7 +109,7 @@ export function createPartnerStore({ look, write }: Base, following: Following):
             partner.held !== before.held ||
             partner.minTranche !== before.minTranche
           yield* tx.together(
-            tx.run(UPDATE_PARTNER, partnerParams(partner)),
+            tx.run(UPDATE_PARTNER, { rows: [partnerParams(partner)] }),
             lastMinimum === undefined ? NOTHING : endMinimum(tx, { slug, month: monthOf(real) }, lastMinimum),
             tx.when(reaches, () => following.begin(tx, partner, before)),
             addAudit(tx, entry, real),
@@ -153,10 +147,7 @@ const LOCK_KEY = query('select from api_keys where key_id = :key_id for no key u
 const KEYS_OF = query(`${SELECT_KEY} where t.partner_slug = :slug order by k.created_at, k.key_id`, keyOf)
 const IS_ROTATED = query(`select 1 as rotated where ${ROTATED(':key_id')}`)
 const INSERT_KEY = query(insertInto('api_keys'))
-const UPDATE_KEY = query(
-  `update api_keys set label = :label, expires_at = :expires_at, revoked_at = :revoked_at
-   where key_id = :key_id`,
-)
+const UPDATE_KEY = updateOf('api_keys', ['key_id'], ['label', 'expires_at', 'revoked_at'])
 const MARK_USED = query('update api_keys set last_used_at = :now where key_id = :key_id')
 
 const BY_SECRET = query(
@@ -207,27 +198,24 @@ export function createKeyStore(base: Base, { keysAtOnce }: { keysAtOnce: boolean
       const of = { key_id: keyId }
       const found = await look((tx) => tx.get(KEY, of))
       if (!found) throw notFound('key', keyId)
-      return write(
-        function* (tx) {
-          const [, current, rotated, { real }, now] = yield* tx.together(
-            tx.lock(LOCK_KEY, of),
-            tx.get(KEY, of),
-            tx.get(IS_ROTATED, of),
-            tx.times,
-            tx.clock,
-          )
-          if (!current) throw notFound('key', keyId)
-          const time = { now: real, clock: now, isRotated: rotated !== undefined }
-          const { key, successor } = decide(current, time)
-          const [added] = yield* tx.together(
-            successor ? insertKey(tx, successor, now) : NOTHING,
-            tx.run(UPDATE_KEY, changedKeyParams(key)),
-            addAudit(tx, entry, real),
-          )
-          return { key, successor: added ?? null }
-        },
-        { ...ofTenant(found.tenant), alone: 'tenants' },
-      )
+      return write(function* (tx) {
+        const [, current, rotated, { real }, now] = yield* tx.together(
+          tx.lock(LOCK_KEY, of),
+          tx.get(KEY, of),
+          tx.get(IS_ROTATED, of),
+          tx.times,
+          tx.clock,
+        )
+        if (!current) throw notFound('key', keyId)
+        const time = { now: real, clock: now, isRotated: rotated !== undefined }
+        const { key, successor } = decide(current, time)
+        const [added] = yield* tx.together(
+          successor ? insertKey(tx, successor, now) : NOTHING,
+          tx.run(UPDATE_KEY, { rows: [changedKeyParams(key)] }),
+          addAudit(tx, entry, real),
+        )
+        return { key, successor: added ?? null }
+      }, aloneIn(found.tenant))
     },
 
     listKeys: (slug) => look((tx) => tx.all(KEYS_OF, { slug })),
@@ -247,18 +235,14 @@ function* insertKey(tx: Tx, key: NewKey, now: Instant): Steps<ApiKey> {
 const LOCK_WEBHOOK = query('select from tenants where tenant_id = :tenant for no key update')
 const WEBHOOK = query('select * from webhooks where tenant_id = :tenant', webhookOf)
 const DELETE_WEBHOOK = query('delete from webhooks where tenant_id = :tenant')
-const PUT_WEBHOOK = query(
-  `${insertInto('webhooks')}
-   on conflict (tenant_id) do update set ${overwritten(columnsToAdd('webhooks', 'tenant_id'))}`,
-)
+const PUT_WEBHOOK = query(putInto('webhooks'))
 
-const INSERT_DELIVERY = query(insertInto('webhook_deliveries'))
-const LAST_DELIVERY = query(
-  'select coalesce(max(number), 0) as n from webhook_deliveries where tenant_id = :tenant',
-  countOf,
+const LAST_NUMBER = '(select coalesce(max(number), 0) from webhook_deliveries where tenant_id = :tenant)'
+const INSERT_DELIVERY = query(
+  insertInto('webhook_deliveries', { tenant_id: ':tenant', number: `${LAST_NUMBER} + 1` }),
 )
 const FORGET_DELIVERIES = query(
-  'delete from webhook_deliveries where tenant_id = :tenant and number <= :before',
+  `delete from webhook_deliveries where tenant_id = :tenant and number <= ${LAST_NUMBER} - ${DELIVERIES_KEPT}`,
 )
 const DELIVERIES = query(
   'select * from webhook_deliveries where tenant_id = :tenant order by number desc limit :limit',
@@ -270,18 +254,12 @@ const TESTS = query(
   atOf,
 )
 
-/** Records a wake-up that was sent, under the number after `last`, and removes records that are then too old. */
-function* addDelivery(
-  tx: Tx,
-  { tenantId: tenant }: Tenant,
-  { last = 0, sent }: { last: number | undefined; sent: Delivered },
-): Steps<void> {
-  const number = last + 1
-  yield* tx.together(
-    tx.run(INSERT_DELIVERY, deliveryParams(tenant, number, sent)),
-    tx.run(FORGET_DELIVERIES, { tenant, before: number - DELIVERIES_KEPT }),
+/** Records a wake-up that was sent, and removes records that are then too old. The webhook is locked. */
+const addDelivery = (tx: Tx, { tenantId: tenant }: Tenant, sent: Delivered): Step<unknown> =>
+  tx.together(
+    tx.run(INSERT_DELIVERY, { tenant, ...deliveryParams(sent) }),
+    tx.run(FORGET_DELIVERIES, { tenant }),
   )
-}
 
 const putWebhook = (tx: Tx, { tenantId }: Tenant, webhook: Webhook): Step<unknown> =>
   tx.run(PUT_WEBHOOK, webhookParams(tenantId, webhook))
@@ -307,16 +285,15 @@ export const createWebhookStore = ({ look, write }: Base): WebhookStore => ({
     write(function* (tx) {
       const { tenant } = wakeUp
       const of = { tenant: tenant.tenantId }
-      const [, before = null, last, { real }] = yield* tx.together(
+      const [, before = null, { real }] = yield* tx.together(
         tx.lock(LOCK_WEBHOOK, of),
         tx.get(WEBHOOK, of),
-        tx.get(LAST_DELIVERY, of),
         tx.times,
       )
       // Every registration has a new secret: the outcome of an attempt with an older one does not concern this one.
       const changed = before?.secret === wakeUp.webhook.secret ? decide(before, real) : null
       yield* tx.together(
-        addDelivery(tx, tenant, { last, sent: deliveredAt(wakeUp, attempt, real) }),
+        addDelivery(tx, tenant, deliveredAt(wakeUp, attempt, real)),
         changed ? putWebhook(tx, tenant, changed) : NOTHING,
       )
       return changed ?? before
@@ -335,14 +312,9 @@ export const createWebhookStore = ({ look, write }: Base): WebhookStore => ({
 
   noteTest: (tenant, wakeUp, attempt) =>
     write(function* (tx) {
-      const of = { tenant: tenant.tenantId }
-      const [, last, { real }] = yield* tx.together(
-        tx.lock(LOCK_WEBHOOK, of),
-        tx.get(LAST_DELIVERY, of),
-        tx.times,
-      )
+      const [, { real }] = yield* tx.together(tx.lock(LOCK_WEBHOOK, { tenant: tenant.tenantId }), tx.times)
       const sent = deliveredAt(wakeUp, attempt, real)
-      yield* addDelivery(tx, tenant, { last, sent })
+      yield* addDelivery(tx, tenant, sent)
       return sent
     }, ofTenant(tenant)),
 
@@ -363,31 +335,26 @@ const SINCE = query('select created_at as at from partners where partner_slug = 
 /** A decision on a tier depends on all the others, so only one write at a time may change them. */
 const ALONE = query('lock table tiers in share row exclusive mode')
 const LIST = query('select * from tiers order by from_month, place', tierOf)
-const PUT = query(
-  `${insertInto('tiers')} on conflict (name, from_month) do update set
-     ${overwritten(columnsToAdd('tiers', 'name', 'from_month', 'place'))}`,
-)
+const PUT = query(putInto('tiers', {}, 'place'))
 const FIRST_MONTH = query<{ month: string | null }>(
   'select min(from_month) as month from tiers where name = :tier',
 )
-const PUT_OVERRIDE = query(
-  `${insertInto('tier_overrides')} on conflict (partner_slug, from_month) do update set
-     ${overwritten(['tier_name'])}`,
-)
+const PUT_OVERRIDE = query(putInto('tier_overrides'))
+/** Null for an override that ends another. */
 const OVERRIDE = query(
   `select * from tier_overrides where partner_slug = :slug and from_month <= :month
    order by from_month desc limit 1`,
-  overrideOf,
+  ({ tier_name }: RowOf<'tier_overrides'>) => tier_name,
 )
 const OVERRIDES_AFTER = query<OverrideStart>(
   `select from_month as "fromMonth", tier_name as "tierName" from tier_overrides
    where partner_slug = :slug and from_month > :month order by from_month`,
 )
-/** The latest end set in a month or before it. */
+/** The last month with a minimum, as set in a month or before it; null if it has no end. */
 const MINIMUM_END = query(
   `select * from minimum_ends where partner_slug = :slug and from_month <= :month
    order by from_month desc limit 1`,
-  lastMinimumOf,
+  ({ last_month }: RowOf<'minimum_ends'>) => last_month,
 )
 const MINIMUM_ENDS = query<MinimumEnd>(
   `select from_month as "fromMonth", last_month as "lastMonth" from minimum_ends

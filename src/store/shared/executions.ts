@@ -42,6 +42,7 @@ import type {
 } from '../store.ts'
 import { columnsToAdd } from '../tables.ts'
 import {
+  aloneIn,
   type Base,
   callOf,
   ofTenant,
@@ -88,19 +89,17 @@ export const createLevers = (
   base: Base,
 ): Pick<ExecutionStore, 'cancelExecution' | 'findExecution' | 'findByOrder'> => ({
   cancelExecution: (executionId, decide, entry) =>
-    writeRecord(base, executionId, {
-      *work(tx, record, times) {
-        const { execution, window } = decide(record, times.of(record.execution.tenant.tenantId))
-        yield* tx.together(
-          tx.run(CANCEL, {
-            execution_id: execution.executionId,
-            cancelled_at: execution.cancelledAt,
-            cancel_reason: execution.cancelReason,
-          }),
-          writeWindow(tx, window),
-          addAudit(tx, entry, times.real),
-        )
-      },
+    writeRecord(base, executionId, ofTenant, function* (tx, record, times) {
+      const { execution, window } = decide(record, times.of(record.execution.tenant.tenantId))
+      yield* tx.together(
+        tx.run(CANCEL, {
+          execution_id: execution.executionId,
+          cancelled_at: execution.cancelledAt,
+          cancel_reason: execution.cancelReason,
+        }),
+        writeWindow(tx, window),
+        addAudit(tx, entry, times.real),
+      )
     }),
 
   findExecution: (executionId) => base.read((tx) => recordOf(tx, executionId)),
@@ -120,59 +119,52 @@ const LATE_FILLS = query<LateFillRow & TenantRow & { unkept: bigint }>(
 
 export const createTradeStore = (base: Base): TradeStore => ({
   adjustTrade: (executionId, decide, entryOf) =>
-    writeRecord(base, executionId, {
-      *work(tx, record, times) {
-        const { tenantId } = record.execution.tenant
-        const now = times.of(tenantId)
-        const [latest, recordedAt] = yield* tx.together(latestId(tx), latestRecordedAt(tx, tenantId))
-        const made = decide({ ...record, latestId: latest, latestRecordedAt: recordedAt }, now)
-        yield* tx.together(
-          addAdjustment(tx, made.adjustment),
-          writeWindow(tx, made.window),
-          decideAll(tx, executionId, { now, reason: made.adjustment.reason }),
-          addAudit(tx, entryOf(made), times.real),
-        )
-        return made
-      },
+    writeRecord(base, executionId, ofTenant, function* (tx, record, times) {
+      const { tenantId } = record.execution.tenant
+      const now = times.of(tenantId)
+      const [latest, recordedAt] = yield* tx.together(latestId(tx), latestRecordedAt(tx, tenantId))
+      const made = decide({ ...record, latestId: latest, latestRecordedAt: recordedAt }, now)
+      yield* tx.together(
+        addAdjustment(tx, made.adjustment),
+        writeWindow(tx, made.window),
+        decideAll(tx, executionId, { now, reason: made.adjustment.reason }),
+        addAudit(tx, entryOf(made), times.real),
+      )
+      return made
     }),
 
   async acceptLateFill(ids, decide, entryOf) {
     const { executionId, reason = null } = ids
     const own = { execution_id: executionId }
     chosen(ids, await base.look((tx) => tx.all(LATE_FILLS_OF, own)))
-    return writeRecord(base, executionId, {
-      // Orders are compared across trades and adjustments, which no index can do: no other write may add one.
-      alone: true,
-      *work(tx, { execution, adjustments }, times) {
-        const { tenant } = execution
-        const now = times.of(tenant.tenantId)
-        const late = chosen(ids, yield* tx.all(LATE_FILLS_OF, own))
-        yield* refuseDamaged(tx, late)
-        const asked = { executionId, partnerOrderId: late.report.partnerOrderId }
-        const [latest, [facts]] = yield* tx.together(latestId(tx), seenFor(tx, tenant, [asked]))
-        const made = decide({ ...(facts as ExecutionFacts), adjustments, latestId: latest }, late, now)
-        if (made.kind === 'recorded') yield* recordTrades(tx, tenant, [made])
-        else yield* tx.together(addAdjustment(tx, made.adjustment), writeWindow(tx, made.window))
-        yield* accept(tx, late, { now, reason })
-        yield* addAudit(tx, entryOf(made, late), times.real)
-        return { ...made, waiting: waiting(yield* tx.all(LATE_FILLS_OF, own)) }
-      },
+    // Orders are compared across trades and adjustments, which no index can do: no other write may add one.
+    return writeRecord(base, executionId, aloneIn, function* (tx, { execution, adjustments }, times) {
+      const { tenant } = execution
+      const now = times.of(tenant.tenantId)
+      const late = chosen(ids, yield* tx.all(LATE_FILLS_OF, own))
+      yield* refuseDamaged(tx, late)
+      const asked = { executionId, partnerOrderId: late.report.partnerOrderId }
+      const [latest, [facts]] = yield* tx.together(latestId(tx), seenFor(tx, tenant, [asked]))
+      const made = decide({ ...(facts as ExecutionFacts), adjustments, latestId: latest }, late, now)
+      if (made.kind === 'recorded') yield* recordTrades(tx, tenant, [made])
+      else yield* tx.together(addAdjustment(tx, made.adjustment), writeWindow(tx, made.window))
+      yield* accept(tx, late, { now, reason })
+      yield* addAudit(tx, entryOf(made, late), times.real)
+      return { ...made, waiting: waiting(yield* tx.all(LATE_FILLS_OF, own)) }
     })
   },
 
   async dismissLateFills(ids, entryOf) {
     const unknown = await base.look((tx) => tx.all(UNKNOWN_TO, { execution_id: ids.executionId }))
     if (unknown.length > 0) return dismissUnknown(base, unknown, ids, entryOf)
-    return writeRecord(base, ids.executionId, {
-      *work(tx, { execution, lateFills }, times) {
-        const { executionId, reportId, reason = null } = ids
-        const decided = { now: times.of(execution.tenant.tenantId), reason }
-        const counted = reportId === null && (yield* decideAll(tx, executionId, decided)).counted
-        const dismissed = undecided(ids, lateFills, counted)
-        if (reportId !== null) yield* decideLate(tx, reportId, decided)
-        yield* addAudit(tx, entryOf(dismissed), times.real)
-        return dismissed
-      },
+    return writeRecord(base, ids.executionId, ofTenant, function* (tx, { execution, lateFills }, times) {
+      const { executionId, reportId, reason = null } = ids
+      const decided = { now: times.of(execution.tenant.tenantId), reason }
+      const counted = reportId === null && (yield* decideAll(tx, executionId, decided)).counted
+      const dismissed = undecided(ids, lateFills, counted)
+      if (reportId !== null) yield* decideLate(tx, reportId, decided)
+      yield* addAudit(tx, entryOf(dismissed), times.real)
+      return dismissed
     })
   },
 
@@ -336,33 +328,25 @@ function* recordOf(tx: Tx, executionId: string): Steps<ExecutionRecord | null> {
   return { execution, window, trade, adjustments, lateFills }
 }
 
-/** With `alone`, waits until no other write of the execution's tenant is under way. */
-type Lever<T> = {
-  alone?: boolean
-  work: (tx: WriteTx, record: ExecutionRecord, times: Times) => Step<T>
-}
-
 /** Looks up the execution's tenant, and reads everything again behind the locks. Throws execution_not_found. */
 async function writeRecord<T>(
   { look, write }: Base,
   executionId: string,
-  { alone = false, work }: Lever<T>,
+  scopeOf: (tenant: Tenant) => Scope,
+  work: (tx: WriteTx, record: ExecutionRecord, times: Times) => Step<T>,
 ): Promise<T> {
   const [execution] = await look((tx) => tx.all(LISTED, { execution_ids: [executionId] }))
   if (!execution) throw notFound('execution', executionId)
   const { tenant } = execution
-  return write(
-    function* (tx) {
-      const [times, , record] = yield* tx.together(
-        tx.times,
-        lockExecutions(tx, tenant.tenantId, [executionId]),
-        recordOf(tx, executionId),
-      )
-      if (!record) throw notFound('execution', executionId)
-      return yield* work(tx, record, times)
-    },
-    alone ? { ...ofTenant(tenant), alone: 'tenants' } : ofTenant(tenant),
-  )
+  return write(function* (tx) {
+    const [times, , record] = yield* tx.together(
+      tx.times,
+      lockExecutions(tx, tenant.tenantId, [executionId]),
+      recordOf(tx, executionId),
+    )
+    if (!record) throw notFound('execution', executionId)
+    return yield* work(tx, record, times)
+  }, scopeOf(tenant))
 }
 
 const LATEST_ID = query('select coalesce(max(adjustment_id), 0) as n from adjustments', countOf)

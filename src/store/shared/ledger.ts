@@ -16,10 +16,10 @@ import {
   unreserved,
   type Window,
 } from '../../core/window.ts'
-import { amountParams, closingParams, openingParams, scheduleParams, windowOf } from '../rows/ledger.ts'
+import { ledgerParams, openingParams, scheduleParams, windowOf } from '../rows/ledger.ts'
 import { AWAKE, IS_OPEN } from '../sql/fragments.ts'
 import { instantOrNull, query } from '../statement.ts'
-import { columnsToAdd, insertInto, overwritten, updateOf } from '../tables.ts'
+import { insertInto, putInto, updateOf } from '../tables.ts'
 import { runRows, type Step, type Steps, type Tx } from '../transaction.ts'
 
 const CURRENT = query('select * from windows where plan_id = :plan_id and closed_at is null', windowOf)
@@ -40,10 +40,7 @@ const WRITE_OPEN = updateOf('windows', ['window_id'], AMOUNTS, 'and closed_at is
 const WRITE_CLOSED = updateOf('windows', ['window_id'], [...AMOUNTS, 'closed_at', 'close_reason'])
 const REFUND = updateOf('schedules', ['plan_id', 'window_id'], ['fireable'])
 /** A plan's schedule for its new window, asleep, replacing the one before. */
-export const PUT_SCHEDULE = query(
-  `${insertInto('schedules', { awake: '0' })}
-   on conflict (plan_id) do update set ${overwritten(columnsToAdd('schedules', 'plan_id'))}`,
-)
+export const PUT_SCHEDULE = query(putInto('schedules', { awake: '0' }))
 const DROP_SCHEDULE = query('delete from schedules where plan_id = :plan_id')
 const WAKE = query(`update schedules set awake = ${AWAKE} where plan_id = :plan_id`)
 
@@ -56,17 +53,13 @@ export function* currentWindow(tx: Tx, planId: number): Steps<Window | null> {
 export function writeWindows(tx: Tx, windows: readonly Window[]): Step<unknown> {
   const open = windows.filter(({ closed }) => !closed)
   return tx.together(
-    runRows(tx, WRITE_OPEN, open.map(amountParams)),
+    runRows(tx, WRITE_OPEN, open.map(ledgerParams)),
     runRows(
       tx,
       REFUND,
       open.map((one) => ({ plan_id: one.planId, window_id: one.windowId, fireable: unreserved(one) })),
     ),
-    runRows(
-      tx,
-      WRITE_CLOSED,
-      windows.flatMap((one) => (one.closed ? [{ ...amountParams(one), ...closingParams(one.closed) }] : [])),
-    ),
+    runRows(tx, WRITE_CLOSED, windows.filter(({ closed }) => closed).map(ledgerParams)),
   )
 }
 export const writeWindow = (tx: Tx, window: Window): Step<unknown> => writeWindows(tx, [window])

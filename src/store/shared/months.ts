@@ -1,7 +1,7 @@
 // Months: the reads of a month, and its closing.
 
 import type { Activity } from '../../core/fees.ts'
-import { type Btc, type Usd, ZERO_USD } from '../../core/money.ts'
+import type { Btc, Usd } from '../../core/money.ts'
 import { type FixedPeriod, isConfirmed, overPeriod, type Period, runningPeriod } from '../../core/month.ts'
 import type { Tenant } from '../../core/partner.ts'
 import { Problem } from '../../core/problem.ts'
@@ -37,42 +37,33 @@ const LARGE: Scope = { reads: 'large' }
 
 const IN_PERIOD = 'd.recorded_at >= :start and d.recorded_at < :end'
 
-type UserSums = { partner_user_id: string; volume: bigint; btc: bigint; fees: bigint }
-type LineSums = UserSums & { trades: bigint }
-type PlanSums = LineSums & { plan_id: bigint }
-type Outcome = { status: string; n: bigint }
+type LineSums = { partner_user_id: string; trades: bigint; volume: bigint; btc: bigint; fees: bigint }
 
 const total = (column: string, name: string): string =>
   `cast(coalesce(sum(d.${column}), 0) as bigint) as ${name}`
+const SUMS = `${total('usd_amount', 'volume')}, ${total('btc_amount', 'btc')}, ${total('partner_fee_usd', 'fees')}`
 
 /** The number and the sums of each plan's trades. A sum of integers is exact, and fails rather than overflows. */
-const BY_PLAN = query<PlanSums>(
+const BY_PLAN = query<LineSums & { plan_id: bigint }>(
   `select u.partner_user_id, x.plan_id, x.trades, x.volume, x.btc, x.fees from (
-     select d.user_id, d.plan_id, count(*) as trades, ${total('usd_amount', 'volume')}, ${total('btc_amount', 'btc')},
-       ${total('partner_fee_usd', 'fees')}
+     select d.user_id, d.plan_id, count(*) as trades, ${SUMS}
      from trades d where d.tenant_id = :tenant and ${IN_PERIOD} and d.status in ('filled', 'partial')
      group by d.plan_id, d.user_id) x
    join users u on u.user_id = x.user_id`,
 )
-const ADJUSTED = query<UserSums>(
-  `select u.partner_user_id, x.volume, x.btc, x.fees from (
-     select d.user_id, ${total('usd_amount', 'volume')}, ${total('btc_amount', 'btc')},
-       ${total('partner_fee_usd', 'fees')}
+const ADJUSTED = query<LineSums>(
+  `select u.partner_user_id, cast(0 as bigint) as trades, x.volume, x.btc, x.fees from (
+     select d.user_id, ${SUMS}
      from adjustments d where d.tenant_id = :tenant and ${IN_PERIOD} group by d.user_id) x
    join users u on u.user_id = x.user_id`,
 )
-const OUTCOMES = query<Outcome>(
-  `select d.status, count(*) as n from trades d where d.tenant_id = :tenant and ${IN_PERIOD} group by d.status`,
-)
-const CREATED = query(
-  `select count(*) as n from executions
-   where tenant_id = :tenant and created_at >= :start and created_at < :end`,
-  countOf,
-)
-const CANCELLED = query(
-  `select count(*) as n from executions
-   where tenant_id = :tenant and cancelled_at is not null and cancelled_at >= :start and cancelled_at < :end`,
-  countOf,
+/** Executions by their outcomes, those that ended without a confirmation as cancelled; and all that were created. */
+const COUNTS = query<{ status: string; n: bigint }>(
+  `select d.status, count(*) as n from trades d where d.tenant_id = :tenant and ${IN_PERIOD} group by d.status
+   union all select 'cancelled', count(*) from executions
+     where tenant_id = :tenant and cancelled_at is not null and cancelled_at >= :start and cancelled_at < :end
+   union all select 'created', count(*) from executions
+     where tenant_id = :tenant and created_at >= :start and created_at < :end`,
 )
 
 const activityReader =
@@ -80,53 +71,37 @@ const activityReader =
   async (tenant, period) => {
     const lines = new Map<string, UserLine>()
     const plans = new Set<bigint>()
-    const activity = { ...NO_ACTIVITY }
+    const counts = new Map<string, number>()
     const call = callOf(tenant)
     for await (const slice of slicesOf(base, { ...period, tenant: tenant.tenantId }, call)) {
-      const [byPlan, adjusted, outcomes, created = 0, cancelled = 0] = await base.read(
-        (tx) =>
-          tx.together(
-            tx.all(BY_PLAN, slice),
-            tx.all(ADJUSTED, slice),
-            tx.all(OUTCOMES, slice),
-            tx.get(CREATED, slice),
-            tx.get(CANCELLED, slice),
-          ),
+      const [byPlan, adjusted, counted] = await base.read(
+        (tx) => tx.together(tx.all(BY_PLAN, slice), tx.all(ADJUSTED, slice), tx.all(COUNTS, slice)),
         call,
       )
       for (const row of byPlan) plans.add(row.plan_id)
-      for (const row of [...byPlan, ...adjusted.map((sums) => ({ ...sums, trades: 0n }))]) {
-        const line = added(lines.get(row.partner_user_id), row)
-        lines.set(row.partner_user_id, line)
-        activity.volume = (activity.volume + row.volume) as Usd
-        activity.btc = (activity.btc + row.btc) as Btc
-        activity.partnerFees = (activity.partnerFees + row.fees) as Usd
-      }
-      const count = (status: string): number => Number(outcomes.find((one) => one.status === status)?.n ?? 0n)
-      activity.executionsCreated += created
-      activity.executionsFilled += count('filled')
-      activity.executionsPartial += count('partial')
-      activity.executionsFailed += count('failed')
-      activity.executionsCancelled += count('cancelled') + cancelled
+      for (const row of [...byPlan, ...adjusted])
+        lines.set(row.partner_user_id, added(lines.get(row.partner_user_id), row))
+      for (const { status, n } of counted) counts.set(status, (counts.get(status) ?? 0) + Number(n))
     }
     const users = [...lines.values()].sort((a, b) => (a.partnerUserId < b.partnerUserId ? -1 : 1))
-    // A user whose only entry is an adjustment has a line, but is not active.
-    const activeUsers = users.filter(({ trades }) => trades > 0).length
-    return { activity: { ...activity, activeUsers, activePlans: plans.size }, users }
+    const count = (status: string): number => counts.get(status) ?? 0
+    const sum = (of: 'volume' | 'btc' | 'partnerFees'): bigint =>
+      users.reduce((all, line) => all + line[of], 0n)
+    const activity: Activity = {
+      // A user whose only entry is an adjustment has a line, but is not active.
+      activeUsers: users.filter(({ trades }) => trades > 0).length,
+      activePlans: plans.size,
+      executionsCreated: count('created'),
+      executionsFilled: count('filled'),
+      executionsPartial: count('partial'),
+      executionsFailed: count('failed'),
+      executionsCancelled: count('cancelled'),
+      volume: sum('volume') as Usd,
+      btc: sum('btc') as Btc,
+      partnerFees: sum('partnerFees') as Usd,
+    }
+    return { activity, users }
   }
-
-const NO_ACTIVITY: Activity = {
-  activeUsers: 0,
-  activePlans: 0,
-  executionsCreated: 0,
-  executionsFilled: 0,
-  executionsPartial: 0,
-  executionsFailed: 0,
-  executionsCancelled: 0,
-  volume: ZERO_USD,
-  btc: 0n as Btc,
-  partnerFees: ZERO_USD,
-}
 
 const added = (line: UserLine | undefined, row: LineSums): UserLine => ({
   partnerUserId: row.partner_user_id,

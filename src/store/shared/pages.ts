@@ -17,10 +17,9 @@ import {
 } from '../../core/window.ts'
 import { type TenantRow, tenantOf } from '../rows/accounts.ts'
 import {
-  amountParams,
-  closingParams,
   type FiredRow,
   firedParams,
+  ledgerParams,
   openingParams,
   type ScheduleRow,
   scheduleOf,
@@ -129,14 +128,14 @@ export function* runPage(
     ;(isInSlot ? inSlot : moved).push(schedule)
     if (!tranche) continue
     executionId = decisions.newExecutionId(executionId, real)
-    fired.push({ tenant, executionId, planId: schedule.planId, tranche, schedule, at: now })
+    fired.push({ tenant, executionId, tranche, schedule, at: now })
     reserved.push(reserve(next?.window ?? window, tranche.amount))
   }
   yield* tx.together(
     runRows(tx, PUT_SCHEDULES, moved.map(scheduleParams)),
     runRows(tx, PUT_IN_SLOT, inSlot.map(scheduleParams)),
     runRows(tx, ADD_EXECUTIONS, fired.map(firedParams)),
-    runRows(tx, RESERVE, reserved.map(amountParams)),
+    runRows(tx, RESERVE, reserved.map(ledgerParams)),
   )
   return { plansEvaluated: due.length, executionsCreated: fired.length, windowsRolled: rolled.size, fired }
 }
@@ -179,9 +178,7 @@ function* rollWindows(
   const openings = yield* freeCells(tx, wanted)
   const closed = over.map(({ window, now }) => close(window, now, 'ended'))
   const [, ids] = yield* tx.together(
-    tx.run(CLOSE, {
-      rows: closed.map((one) => ({ ...amountParams(one), ...(one.closed && closingParams(one.closed)) })),
-    }),
+    tx.run(CLOSE, { rows: closed.map(ledgerParams) }),
     tx.all(OPEN, { rows: [...openings].map(([planId, opening]) => openingParams(planId, opening)) }),
   )
   const windowIds = new Map(ids.map((row) => [Number(row.plan_id), Number(row.window_id)]))

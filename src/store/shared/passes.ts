@@ -19,7 +19,7 @@ import type {
   Preview,
   WakeUpStore,
 } from '../store.ts'
-import { columnsToAdd, insertInto, overwritten } from '../tables.ts'
+import { insertInto, putInto } from '../tables.ts'
 import type { Base, Steps, Tx, WriteTx } from '../transaction.ts'
 import { runPage } from './pages.ts'
 import { addPrice, newestPrice, volatilityNow } from './prices.ts'
@@ -173,7 +173,7 @@ export const createPassStore = (
         const { fired } = yield* runPage(tx, { planIds, tenants, decisions }, tx.times)
         const rows = yield* tx.all(NAMES, { plan_ids: planIds })
         const names = new Map(rows.map((row) => [Number(row.plan_id), row.partner_plan_id]))
-        undo.value = fired.map((one) => ({ ...one, partnerPlanId: names.get(one.planId) ?? '' }))
+        undo.value = fired.map((one) => ({ ...one, partnerPlanId: names.get(one.schedule.planId) ?? '' }))
         throw undo
       },
       { tenants },
@@ -270,10 +270,7 @@ export const createWakeUpStore = ({ write }: Base): WakeUpStore => ({
 const STANDING = query('select * from clock_disputes', disputeOf)
 // The table is locked, because there may be no row to lock, and this hardly ever happens.
 const LOCK_TABLE = query('lock table clock_disputes in share row exclusive mode')
-const PUT_DISPUTE = query(
-  `${insertInto('clock_disputes', { one: '1' })}
-   on conflict (one) do update set ${overwritten(columnsToAdd('clock_disputes', 'one'))}`,
-)
+const PUT_DISPUTE = query(putInto('clock_disputes', { one: '1' }))
 const CLEAR_DISPUTE = query('delete from clock_disputes')
 
 export function createClockStore({ read, write }: Base): ClockStore {

@@ -7,7 +7,7 @@ import { formatInstant, type Instant } from '../../core/time.ts'
 import { priceOf, volatilityOf, volatilityParams } from '../rows/ledger.ts'
 import { query } from '../statement.ts'
 import type { ObservedPrice, PriceStore } from '../store.ts'
-import { assigned, columnsToAdd, insertInto, insertRows, overwritten } from '../tables.ts'
+import { assigned, columnsToAdd, insertInto, insertRows, putInto } from '../tables.ts'
 import type { Base, Step, Steps, Tx } from '../transaction.ts'
 import { addAudit } from './audit.ts'
 
@@ -66,9 +66,7 @@ export const createPriceStore = ({ look, write }: Base, { begin, stage }: OwnImp
   },
 })
 
-const ADD = query(
-  `${insertInto('prices')} on conflict (at) do update set ${overwritten(['price', 'source'])}`,
-)
+const ADD = query(putInto('prices'))
 export const NEWEST_PRICE = query('select * from prices where at <= :now order by at desc limit 1', priceOf)
 const VOLATILITY = query('select * from volatility', volatilityOf)
 // The row is created before it is locked, so that there is always something to wait for.

@@ -18,12 +18,12 @@ import { notFound, Problem } from '../../core/problem.ts'
 import { earlier, type Instant, plus } from '../../core/time.ts'
 import { type Schedule, WINDOW_MS, windowCellAt } from '../../core/window.ts'
 import {
-  closingParams,
   executionParams,
   executionsOfOrder,
   keptParams,
   type LateFillRow,
   lateFillOf,
+  ledgerParams,
   openingParams,
   planOf,
   scheduleParams,
@@ -33,8 +33,8 @@ import {
 import { IS_OPEN, LATEST_EXECUTION, PLAN_BY_NAME } from '../sql/fragments.ts'
 import { countOf, instant, query } from '../statement.ts'
 import type { PurchaseStore } from '../store.ts'
-import { columnsToAdd, insertInto } from '../tables.ts'
-import { type Base, callOf, ofTenant, type Steps, type Times, type Tx, type WriteTx } from '../transaction.ts'
+import { columnsOf, insertInto, insertRows } from '../tables.ts'
+import { aloneIn, type Base, callOf, type Steps, type Times, type Tx, type WriteTx } from '../transaction.ts'
 import { addAudit } from './audit.ts'
 import { INSERT_TRADES, KEEP, LATE_FILLS_OF, latestRecordedAt, TRADE } from './confirmations.ts'
 import { accept, OF_ORDER, refuseDamaged, UNKNOWN_TO } from './executions.ts'
@@ -85,12 +85,7 @@ const OPEN_IN_WINDOW = query(
   }),
 )
 /** Closed as it is added: its plan may have another one that is open. */
-const ADD_CLOSED = query(
-  `insert into windows (${[...columnsToAdd('windows'), 'released', 'closed_at', 'close_reason'].join(', ')})
-   values (${columnsToAdd('windows')
-     .map((name) => `:${name}`)
-     .join(', ')}, :budget, :closed_at, :close_reason)`,
-)
+const ADD_CLOSED = query((dialect) => insertRows(dialect, 'windows', { names: columnsOf('windows') }))
 /** The market's price at a time, as far as one is known: the last stored before it, unless that is too old. */
 const MARKET = query(
   'select price from prices where at between :since and :at order by at desc limit 1',
@@ -125,14 +120,11 @@ async function writeForPlan<T>(
   const named = { tenant: tenant.tenantId, partner_plan_id: partnerPlanId }
   const found = await look((tx) => tx.get(PLAN, named))
   if (!found) throw planNotFound(tenant, partnerPlanId)
-  return write(
-    function* (tx) {
-      const [times] = yield* tx.together(tx.times, lockPlans(tx, [found.planId]))
-      return yield* work(tx, times, times.of(tenant.tenantId))
-    },
-    // Orders are compared across trades and adjustments, as where a late fill is accepted.
-    { ...ofTenant(tenant), alone: 'tenants' },
-  )
+  // Alone: orders are compared across trades and adjustments, as where a late fill is accepted.
+  return write(function* (tx) {
+    const [times] = yield* tx.together(tx.times, lockPlans(tx, [found.planId]))
+    return yield* work(tx, times, times.of(tenant.tenantId))
+  }, aloneIn(tenant))
 }
 
 export const createPurchaseStore = (base: Base): PurchaseStore => ({
@@ -179,20 +171,17 @@ export const createPurchaseStore = (base: Base): PurchaseStore => ({
   },
 
   dismissUnkept: (tenant, entryOf) =>
-    base.write(
-      function* (tx) {
-        const [{ real }, unkept] = yield* tx.together(tx.times, tx.get(UNKEPT, { tenant: tenant.tenantId }))
-        if (!unkept)
-          throw new Problem(
-            'late_fill_not_found',
-            `${tenantName(tenant)} has no reports of unknown executions that were counted and not kept.`,
-          )
-        yield* tx.together(countNoUnknown(tx, tenant), addAudit(tx, entryOf(unkept), real))
-        return unkept
-      },
-      // A report that comes meanwhile is counted after it.
-      { ...ofTenant(tenant), alone: 'tenants' },
-    ),
+    // Alone: a report that comes meanwhile is counted after it.
+    base.write(function* (tx) {
+      const [{ real }, unkept] = yield* tx.together(tx.times, tx.get(UNKEPT, { tenant: tenant.tenantId }))
+      if (!unkept)
+        throw new Problem(
+          'late_fill_not_found',
+          `${tenantName(tenant)} has no reports of unknown executions that were counted and not kept.`,
+        )
+      yield* tx.together(countNoUnknown(tx, tenant), addAudit(tx, entryOf(unkept), real))
+      return unkept
+    }, aloneIn(tenant)),
 })
 
 // Reports of executions that the ledger does not know.
@@ -251,12 +240,9 @@ function* keepUnknown(
 const planNotFound = (tenant: Tenant, partnerPlanId: string): Problem =>
   notFound('plan', `${partnerPlanId} of ${tenantName(tenant)}`)
 
-function* factsOf(
-  tx: WriteTx,
-  tenant: Tenant,
-  asked: Asked,
-  now: Instant,
-): Steps<Omit<PurchaseFacts, 'executionId'>> {
+type Facts = Omit<PurchaseFacts, 'executionId'>
+
+function* factsOf(tx: WriteTx, tenant: Tenant, asked: Asked, now: Instant): Steps<Facts> {
   const { tenantId: id, partnerSlug: slug, environment } = tenant
   const { partnerOrderId: order, executedAt, usdAmount: usd, btcAmount: btc } = asked.fill
   const at = executedAt ?? now
@@ -289,17 +275,13 @@ function* factsOf(
   }
 }
 
+type Place = Pick<
+  PurchaseFacts,
+  'window' | 'cell' | 'windowId' | 'trancheIndex' | 'schedule' | 'ordersBooked' | 'openInWindow'
+>
+
 /** Where a purchase of that time belongs among the windows of its plan. */
-function* placeIn(
-  tx: WriteTx,
-  plan: Plan,
-  at: Instant,
-): Steps<
-  Pick<
-    PurchaseFacts,
-    'window' | 'cell' | 'windowId' | 'trancheIndex' | 'schedule' | 'ordersBooked' | 'openInWindow'
-  >
-> {
+function* placeIn(tx: WriteTx, plan: Plan, at: Instant): Steps<Place> {
   const { planId } = plan
   const last = yield* tx.get(LAST_WINDOW, { plan_id: planId })
   const { startDate, frequency } = plan
@@ -332,16 +314,11 @@ function* placeIn(
 /** Stores what was booked: its window first, which the execution refers to. */
 function* book(tx: Tx, { tenantId }: Tenant, booked: Booked): Steps<void> {
   const { execution, window, isNewWindow, schedule, trade } = booked
-  const { windowId, planId, closed } = window
+  const { planId } = window
   yield* tx.together(
-    tx.when(isNewWindow && closed !== null, () =>
-      tx.run(ADD_CLOSED, {
-        window_id: windowId,
-        ...openingParams(planId, window),
-        ...closingParams(closed as NonNullable<typeof closed>),
-      }),
-    ),
-    writeWindow(tx, window),
+    isNewWindow
+      ? tx.run(ADD_CLOSED, { rows: [{ ...openingParams(planId, window), ...ledgerParams(window) }] })
+      : writeWindow(tx, window),
     tx.when(schedule !== null, () => tx.run(PUT_SCHEDULE, scheduleParams(schedule as Schedule))),
     tx.when(schedule !== null, () => wake(tx, planId)),
     tx.run(ADD_EXECUTION, executionParams(execution, tenantId)),

@@ -103,7 +103,11 @@ export function createSandboxStore({ look, read, write }: Base, specific: OwnSan
         return rows.map((row) => sandboxOf(row, tenantOf(row), real))
       }),
 
-    readSandbox: (tenant) => read((tx) => sandboxNow(tx, tenant)),
+    readSandbox: (tenant) =>
+      read(function* (tx) {
+        const [real, shift] = yield* tx.together(tx.present, tx.get(SHIFT, { tenant: tenant.tenantId }))
+        return sandboxOf(shift, tenant, real)
+      }),
 
     async beginAdvance(tenant, byMs, entry) {
       const end = await specific.takeAdvance(tenant.tenantId)
@@ -202,11 +206,6 @@ function* roomIn(tx: Tx, { tenantId }: Tenant): Steps<number> {
   const room = EXECUTIONS_MAX - held
   if (room <= 0) throw sandboxFull()
   return room
-}
-
-function* sandboxNow(tx: ReadTx, tenant: Tenant): Steps<Sandbox> {
-  const [real, shift] = yield* tx.together(tx.present, tx.get(SHIFT, { tenant: tenant.tenantId }))
-  return sandboxOf(shift, tenant, real)
 }
 
 const sandboxOf = (shift: Shift | undefined, tenant: Tenant, real: Instant): Sandbox => ({

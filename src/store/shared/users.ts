@@ -19,7 +19,7 @@ import { planOf } from '../rows/ledger.ts'
 import { AWAKE, SELECT_USER } from '../sql/fragments.ts'
 import { instantOrNull, query } from '../statement.ts'
 import type { AuditEntry, Remains, UserStore } from '../store.ts'
-import { assigned, columnsToAdd, hasPersonal, insertInto, overwritten, PERSONAL } from '../tables.ts'
+import { assigned, columnsToAdd, hasPersonal, insertInto, PERSONAL, putInto } from '../tables.ts'
 import { type Base, callOf, ofTenant, type Step, type Steps, type Tx, type WriteTx } from '../transaction.ts'
 import { addAudit } from './audit.ts'
 import { cancelOpen, LOCK_USER, lockSchedules } from './ledger.ts'
@@ -188,12 +188,8 @@ function createEraser(
         addAudit(tx, entry, now),
       )
       // Last: a database that refuses the erasure must not have it done by a later restore.
-      yield* tx.when(at !== known?.remembered, () =>
-        remember(
-          tx,
-          hashes.map((sha256) => ({ sha256, at })),
-        ),
-      )
+      const erasures = hashes.map((sha256) => ({ sha256, at }))
+      yield* tx.when(at !== known?.remembered, () => remember(tx, erasures))
       return { before: userOf(row), now, at }
     }, ofTenant(tenant))
     const text = before.email
@@ -283,10 +279,7 @@ const SLEEP = query(
   ({ among }) =>
     `update schedules set awake = 0 where ${among('plan_id', 'plan_ids')} and awake = 1 and ${AWAKE} = 0`,
 )
-const BEGIN = query(
-  `${insertInto('stops', { tenant_id: ':tenant', begun_at: ':now' })}
-   on conflict (user_id) do update set ${overwritten(columnsToAdd('stops', 'user_id'))}, ended_at = null`,
-)
+const BEGIN = query(`${putInto('stops', { tenant_id: ':tenant', begun_at: ':now' })}, ended_at = null`)
 const NOTE = query(
   `update stops set plan_id = :plan_id, plans_paused = plans_paused + :plans_paused,
      executions_cancelled = executions_cancelled + :executions_cancelled, ended_at = :ended_at

@@ -68,9 +68,8 @@ export const MONEY: readonly Row[] = [
     by: 'contract',
     breaks:
       'A month is billed without the adjustments of one of its users: the partner pays for what was never bought.',
-    find: 'for (const row of [...byPlan, ...adjusted.map((sums) => ({ ...sums, trades: 0n }))]) {',
-    replace:
-      'for (const row of [...byPlan, ...adjusted.slice(1).map((sums) => ({ ...sums, trades: 0n }))]) {',
+    find: 'for (const row of [...byPlan, ...adjusted])',
+    replace: 'for (const row of [...byPlan, ...adjusted.slice(1)])',
   },
   {
     name: 'half-up',
