@@ -81,9 +81,11 @@ const DUE = `
   union ${AWAKE} limit_price >= :price
   union ${ALL_SANDBOX_DUE}`
 
-// Planned for the actual parameters: a generic plan would read the whole table. Sorted in memory.
+// Planned for the actual parameters and along the indexes: a generic plan would read the whole table, and so would one
+// that takes every tenant for a sandbox. Without workers, whose start takes longer than most lists. Sorted in memory.
 const PLAN_ANEW = query(
-  `select set_config('plan_cache_mode', 'force_custom_plan', true), set_config('work_mem', '64MB', true)`,
+  `select set_config('plan_cache_mode', 'force_custom_plan', true), set_config('enable_seqscan', 'off', true),
+     set_config('max_parallel_workers_per_gather', '0', true), set_config('work_mem', '64MB', true)`,
 )
 // By tenant, so that a page concerns few of them. As texts of many ids: a row for each would take ten times the memory.
 const LIST = query<{ plan_ids: string }>(
