@@ -105,7 +105,10 @@ export function askTogether<Q, A>(
 /** How writes are grouped: `isOutage` tells an error of the database from that of a single row. */
 export type Grouping = { inGroups: boolean; isOutage: PassStore['isOutage'] }
 
-/** `write` returns an outcome for each of a group, in order. If one of them makes it fail, each is written alone. */
+/**
+ * `write` returns an outcome for each of a group, in order. If the row of one makes it fail, each is written alone; an
+ * error of the database, such as a lock that somebody holds too long, is that of all.
+ */
 export function grouped<Q, A>(
   { inGroups, isOutage }: Grouping,
   write: (caller: Caller, group: readonly Q[]) => Promise<readonly PromiseSettledResult<A>[]>,

@@ -16,6 +16,7 @@ import {
   keptParams,
   type LateFillRow,
   lateFillOf,
+  type TradeRow,
   tradeOf,
   tradeParams,
   type WindowRow,
@@ -71,8 +72,11 @@ function* confirmAll(tx: WriteTx, tenant: Tenant, reports: readonly Report[]): S
       decided.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : [])),
       now,
     )
-    if (outcomes.length === reports.length) return outcomes
+    if (outcomes.length === reports.length) break
   }
+  // Alone, a refusal undoes its transaction, as everywhere: that waits for no disk.
+  if (reports.length === 1 && outcomes[0]?.status === 'rejected') throw outcomes[0].reason
+  return outcomes
 }
 
 /** Decides reports up to the first that touches the window or the order of an earlier one. */
@@ -143,7 +147,9 @@ export const DECIDE_WHERE = `update late_reports set decided_at = :now, decision
   where decided_at is null and`
 export const DECIDE = query(`${DECIDE_WHERE} report_id = :report_id`)
 
+/** By its place: an execution may be asked for twice. */
 const ASKED = { place: 'integer', execution_id: 'text', partner_order_id: 'text' } as const
+type Placed = { place: bigint }
 // With an equals sign, a server that has seen few trades yet may read all of the tenant's: an index begins with it.
 const holderIn = (table: 'trades' | 'adjustments'): string =>
   `select execution_id from ${table} where tenant_id is not distinct from :tenant
@@ -154,7 +160,7 @@ const EXECUTIONS = query(
        (select execution_id from (${holderIn('trades')} union all ${holderIn('adjustments')}) h limit 1) as holder
      from ${rows('asked', ASKED, 'a')} cross join ${EXECUTION_TABLES} join windows w on w.window_id = e.window_id
      where e.execution_id = a.execution_id and +e.tenant_id = :tenant`,
-  (row: ExecutionRow & WindowRow & { place: bigint; holder: ExecutionId | null }) => ({
+  (row: ExecutionRow & WindowRow & Placed & { holder: ExecutionId | null }) => ({
     place: Number(row.place),
     execution: executionOf(row),
     window: windowOf(row),
@@ -163,14 +169,15 @@ const EXECUTIONS = query(
 )
 const TRADES = query(
   ({ rows }) =>
-    `select t.* from ${rows('asked', ASKED, 'a')} cross join trades t where t.execution_id = a.execution_id`,
-  tradeOf,
+    `select a.place, t.* from ${rows('asked', ASKED, 'a')} cross join trades t
+     where t.execution_id = a.execution_id`,
+  (row: TradeRow & Placed) => ({ place: Number(row.place), trade: tradeOf(row) }),
 )
 const LATE_FILLS = query(
   ({ rows }) =>
-    `select l.* from ${rows('asked', ASKED, 'a')} cross join late_reports l
+    `select a.place, l.* from ${rows('asked', ASKED, 'a')} cross join late_reports l
      where l.execution_id = a.execution_id order by l.report_id`,
-  (row: LateFillRow) => ({ executionId: row.execution_id, late: lateFillOf(row) }),
+  (row: LateFillRow & Placed) => ({ place: Number(row.place), late: lateFillOf(row) }),
 )
 
 /** The facts of each report, in their order. */
@@ -187,13 +194,13 @@ export function* seenFor(tx: Tx, { tenantId }: Tenant, reports: readonly Asked[]
     tx.get(LATEST_RECORDED, { tenant: tenantId }),
   )
   const found = new Map(executions.map(({ place, ...facts }) => [place, facts]))
-  return reports.map(({ executionId }, place) => {
+  return reports.map((_, place) => {
     const facts = found.get(place)
     if (!facts) return { ...UNKNOWN, latestRecordedAt: latest }
     return {
       ...facts,
-      trade: trades.find((one) => one.executionId === executionId) ?? null,
-      lateFills: late.filter((one) => one.executionId === executionId).map((one) => one.late),
+      trade: trades.find((one) => one.place === place)?.trade ?? null,
+      lateFills: late.filter((one) => one.place === place).map((one) => one.late),
       latestRecordedAt: latest,
     }
   })
