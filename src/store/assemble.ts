@@ -64,7 +64,7 @@ export function assemble(base: Base, specific: Own): Store {
     ...createUserStore(base, specific.erasing),
     ...createPlanStore(base),
     ...createPollStore(base, polls),
-    ...createConfirmationStore(base, { ...specific.passes, inGroups: specific.confirmsInGroups }),
+    ...createConfirmationStore(base, specific.confirmsInGroups),
     ...createListings(base, specific.listings),
     ...createWindowStore(base),
     ...createLevers(base),

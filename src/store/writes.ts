@@ -2,10 +2,8 @@
 // waiting for writes at a close.
 
 import type { Caller, Tenant } from '../core/partner.ts'
-import { Problem } from '../core/problem.ts'
 import { type Instant, MINUTE_MS } from '../core/time.ts'
 import { breathe } from './statement.ts'
-import type { PassStore } from './store.ts'
 
 /** The most writes that share a commit: enough to spread the cost of a sync. */
 export const COMMIT_SHARE_MAX = 64
@@ -102,15 +100,9 @@ export function askTogether<Q, A>(
 // Writes of a key that arrive while another is under way share the next transaction, on a server. On a file they share
 // a commit anyway, and each has a transaction of its own.
 
-/** How writes are grouped: `isOutage` tells an error of the database from that of a single row. */
-export type Grouping = { inGroups: boolean; isOutage: PassStore['isOutage'] }
-
-/**
- * `write` returns an outcome for each of a group, in order. If the row of one makes it fail, each is written alone; an
- * error of the database, such as a lock that somebody holds too long, is that of all.
- */
+/** `write` returns an outcome for each of a group, in order. When it fails, each of the group is written alone. */
 export function grouped<Q, A>(
-  { inGroups, isOutage }: Grouping,
+  inGroups: boolean,
   write: (caller: Caller, group: readonly Q[]) => Promise<readonly PromiseSettledResult<A>[]>,
 ): (caller: Caller, question: Q) => Promise<A> {
   /** By key: what waits for the group that is under way. */
@@ -128,9 +120,9 @@ export function grouped<Q, A>(
         else reject(outcome?.reason)
       }
     } catch (error) {
-      const isOfOne = group.length > 1 && !(error instanceof Problem) && !isOutage(error)
-      if (isOfOne) await Promise.all(group.map((one) => settle(caller, [one])))
-      else for (const { reject } of group) reject(error)
+      if (group.length === 1) for (const { reject } of group) reject(error)
+      // Not awaited: what one of them waits for, such as a lock, holds up no later group.
+      else for (const one of group) void settle(caller, [one])
     }
   }
 

@@ -422,3 +422,34 @@ test('confirmations of a key that arrive together share a transaction', async (t
   )
   assert.deepEqual(count, { trades: '50', transactions: '1' })
 })
+
+test('an error that one confirmation meets is not that of the others in its group', async (t) => {
+  const url = await ownDatabase(temporaryFolder(t))
+  const { machine } = machineAt(T0)
+  const store = await openStore(url, { clock: machine.clock, create: true })
+  t.after(() => store.close())
+  const { acme } = await populate(store)
+  await enrolAll(store, acme, plansNamed(5))
+  await tick({ store, machine }, '60000')
+  const due = await poll(store, acme)
+  const server = await ourServer()
+  const database = new URL(url).pathname.slice(1)
+  // As of a deadlock that always ends here.
+  await server.ask(
+    `create function tranche.fail() returns trigger language plpgsql as
+       $$ begin raise exception sqlstate '40P01' using message = 'deadlock detected'; end $$`,
+    database,
+  )
+  await server.ask(
+    `create trigger fail before insert on tranche.trades for each row
+       when (new.partner_order_id = 'o2') execute function tranche.fail()`,
+    database,
+  )
+  const outcomes = await Promise.allSettled(
+    due.map(({ executionId, amount }, i) => report(store, acme, executionId, filled(amount, `o${i}`))),
+  )
+  assert.deepEqual(
+    outcomes.map((one) => (one.status === 'fulfilled' ? one.value.kind : one.reason.code)),
+    ['recorded', 'recorded', 'database_locked', 'recorded', 'recorded'],
+  )
+})

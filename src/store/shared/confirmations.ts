@@ -36,7 +36,7 @@ import {
   type Tx,
   type WriteTx,
 } from '../transaction.ts'
-import { type Grouping, grouped } from '../writes.ts'
+import { grouped } from '../writes.ts'
 import { lockExecutions, writeWindows } from './ledger.ts'
 
 type Asked = { executionId: string; partnerOrderId: string }
@@ -45,9 +45,9 @@ type Outcome = PromiseSettledResult<Confirmation>
 
 export function createConfirmationStore(
   { write }: Base,
-  grouping: Grouping,
+  inGroups: boolean,
 ): Pick<ExecutionStore, 'confirmExecution'> {
-  const confirm = grouped(grouping, (caller, reports: readonly Report[]) =>
+  const confirm = grouped(inGroups, (caller, reports: readonly Report[]) =>
     write((tx) => confirmAll(tx, caller, reports), { ...callOf(caller), onceMore: true }),
   )
   return { confirmExecution: (caller, ids, decide) => confirm(caller, { ...ids, decide }) }

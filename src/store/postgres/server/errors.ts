@@ -11,7 +11,7 @@ const MEANINGS: [ProblemCode, Record<string, string>][] = [
   [
     'database_locked',
     {
-      '^55P03': 'The database {server} stayed locked by others for too long: run it again.',
+      '^(55P03|40P01|40001)': 'The database {server} stayed locked by others for too long: run it again.',
       '^57014':
         '{server} did not finish in time ({error}): see what keeps it busy in pg_stat_activity, and run it again.',
       '^53300':
