@@ -54,15 +54,15 @@ export function query<Value>(text: Text, read: (row: never) => Value = (row) => 
 export const readBy = <Row>({ read }: Query<Row>, rows: readonly unknown[]): Row[] =>
   rows.map((row) => read(row as never))
 
-/** Rows read without a break: a few milliseconds on a file, where a reader blocks all others in its process. */
-export const PAGE_ROWS = 5_000
-
-/** The value of a parameter with many rows. */
+/** The value of a parameter with many rows. A missing one is the caller's mistake. */
 export function rowsOf(params: Params, parameter: string): readonly Params[] {
   const rows = params[parameter]
   if (!Array.isArray(rows)) throw new Error(`no rows for :${parameter}`)
   return rows
 }
+
+/** Rows read without a break: a few milliseconds on a file, where a reader blocks all others in its process. */
+export const PAGE_ROWS = 5_000
 
 /** A pause in which other requests get their turn. */
 export const breathe = () => new Promise((resolve) => setImmediate(resolve))

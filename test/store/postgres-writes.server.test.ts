@@ -5,7 +5,6 @@ import assert from 'node:assert/strict'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { machineAt } from '../../src/machine.ts'
 import { openStore } from '../../src/store/postgres/open.ts'
 import { type Connection, connect, type WriteTx } from '../../src/store/postgres/server/connection.ts'
 import { migrate } from '../../src/store/postgres/server/migrate.ts'
@@ -25,6 +24,7 @@ import {
   startStandby,
 } from '../support/postgres-server.ts'
 import { until } from '../support/within.ts'
+import { besideStore } from './postgres.ts'
 import { AUDIT, each, enrolAll, filled, link, plansNamed, poll, populate, report, T0, tick } from './world.ts'
 
 const MARK = query('insert into marks (mark) values (:mark)')
@@ -406,44 +406,30 @@ test('the schema of a new database is not told as made on one disk alone', async
 })
 
 test('confirmations of a key that arrive together share a transaction', async (t) => {
-  const url = await ownDatabase(temporaryFolder(t))
-  const { machine } = machineAt(T0)
-  const store = await openStore(url, { clock: machine.clock, create: true })
-  t.after(() => store.close())
-  const { acme } = await populate(store)
+  const beside = await besideStore(t)
+  const { store, acme, pool } = beside
   await enrolAll(store, acme, plansNamed(50))
-  await tick({ store, machine }, '60000')
+  await tick(beside, '60000')
   const due = await poll(store, acme)
   await Promise.all(due.map(({ executionId, amount }) => report(store, acme, executionId, filled(amount))))
-  const server = await ourServer()
-  const [count] = await server.ask<{ trades: string; transactions: string }>(
-    'select count(*) as trades, count(distinct xmin::text) as transactions from tranche.trades',
-    new URL(url).pathname.slice(1),
+  const { rows } = await pool.query(
+    'select count(*) as trades, count(distinct xmin::text) as transactions from trades',
   )
-  assert.deepEqual(count, { trades: '50', transactions: '1' })
+  assert.deepEqual(rows, [{ trades: 50n, transactions: 1n }])
 })
 
 test('an error that one confirmation meets is not that of the others in its group', async (t) => {
-  const url = await ownDatabase(temporaryFolder(t))
-  const { machine } = machineAt(T0)
-  const store = await openStore(url, { clock: machine.clock, create: true })
-  t.after(() => store.close())
-  const { acme } = await populate(store)
+  const beside = await besideStore(t)
+  const { store, acme, pool } = beside
   await enrolAll(store, acme, plansNamed(5))
-  await tick({ store, machine }, '60000')
+  await tick(beside, '60000')
   const due = await poll(store, acme)
-  const server = await ourServer()
-  const database = new URL(url).pathname.slice(1)
   // As of a deadlock that always ends here.
-  await server.ask(
-    `create function tranche.fail() returns trigger language plpgsql as
-       $$ begin raise exception sqlstate '40P01' using message = 'deadlock detected'; end $$`,
-    database,
-  )
-  await server.ask(
-    `create trigger fail before insert on tranche.trades for each row
-       when (new.partner_order_id = 'o2') execute function tranche.fail()`,
-    database,
+  await pool.query(
+    `create function fail() returns trigger language plpgsql as
+       $$ begin raise exception sqlstate '40P01' using message = 'deadlock detected'; end $$;
+     create trigger fail before insert on trades for each row
+       when (new.partner_order_id = 'o2') execute function fail()`,
   )
   const outcomes = await Promise.allSettled(
     due.map(({ executionId, amount }, i) => report(store, acme, executionId, filled(amount, `o${i}`))),

@@ -22,7 +22,7 @@ import {
   type WindowRow,
   windowOf,
 } from '../rows/ledger.ts'
-import { EXECUTION_COLUMNS, EXECUTION_TABLES, IN_REAL_TIME } from '../sql/fragments.ts'
+import { EXECUTION_COLUMNS, EXECUTION_TABLES, IN_REAL_TIME, isOfOrder } from '../sql/fragments.ts'
 import { atOrNull, query } from '../statement.ts'
 import type { ExecutionStore } from '../store.ts'
 import { insertInto, insertRows, updateOf } from '../tables.ts'
@@ -63,16 +63,13 @@ function* confirmAll(tx: WriteTx, tenant: Tenant, reports: readonly Report[]): S
   )
   const now = times.of(tenant.tenantId)
   const outcomes: Outcome[] = []
-  for (let seen = first; ; seen = yield* seenFor(tx, tenant, reports.slice(outcomes.length))) {
-    const decided = decideApart(reports.slice(outcomes.length), seen, now)
+  for (let [left, seen] = [reports, first]; ; seen = yield* seenFor(tx, tenant, left)) {
+    const decided = decideApart(left, seen, now)
+    const confirmations = decided.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []))
+    yield* storeAll(tx, tenant, confirmations, now)
     outcomes.push(...decided)
-    yield* storeAll(
-      tx,
-      tenant,
-      decided.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : [])),
-      now,
-    )
-    if (outcomes.length === reports.length) break
+    left = left.slice(decided.length)
+    if (left.length === 0) break
   }
   // Alone, a refusal undoes its transaction, as everywhere: that waits for no disk.
   if (reports.length === 1 && outcomes[0]?.status === 'rejected') throw outcomes[0].reason
@@ -150,10 +147,8 @@ export const DECIDE = query(`${DECIDE_WHERE} report_id = :report_id`)
 /** By its place: an execution may be asked for twice. */
 const ASKED = { place: 'integer', execution_id: 'text', partner_order_id: 'text' } as const
 type Placed = { place: bigint }
-// With an equals sign, a server that has seen few trades yet may read all of the tenant's: an index begins with it.
 const holderIn = (table: 'trades' | 'adjustments'): string =>
-  `select execution_id from ${table} where tenant_id is not distinct from :tenant
-     and partner_order_id = a.partner_order_id and execution_id <> a.execution_id`
+  `select execution_id from ${table} where ${isOfOrder('a.partner_order_id')} and execution_id <> a.execution_id`
 const EXECUTIONS = query(
   ({ rows }) =>
     `select a.place, ${EXECUTION_COLUMNS}, w.*,

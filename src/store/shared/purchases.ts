@@ -30,7 +30,7 @@ import {
   tradeParams,
   windowOf,
 } from '../rows/ledger.ts'
-import { IS_OPEN, LATEST_EXECUTION, PLAN_BY_NAME } from '../sql/fragments.ts'
+import { IS_OPEN, isOfOrder, LATEST_EXECUTION, PLAN_BY_NAME } from '../sql/fragments.ts'
 import { countOf, instant, query } from '../statement.ts'
 import type { PurchaseStore } from '../store.ts'
 import { columnsOf, insertInto, insertRows } from '../tables.ts'
@@ -198,7 +198,7 @@ const KEPT = query(
 const SETTLED = query(
   `select count(*) as n from (
      select 1 from executions where execution_id = :execution_id
-     union all select 1 from trades where tenant_id = :tenant and partner_order_id = :partner_order_id
+     union all select 1 from trades where ${isOfOrder(':partner_order_id')}
        and usd_amount = :usd_amount and btc_amount = :btc_amount) x`,
   countOf,
 )

@@ -46,6 +46,13 @@ export const AWAKE = `(
   from plans p join tenants t on t.tenant_id = p.tenant_id join partners r on r.partner_slug = t.partner_slug
   where p.plan_id = schedules.plan_id)`
 
+/**
+ * Whether a trade or an adjustment of the tenant is of an order, an SQL expression. With an equals sign, a server that
+ * has seen few trades yet may read all of the tenant's: another index begins with it.
+ */
+export const isOfOrder = (order: string): string =>
+  `tenant_id is not distinct from :tenant and partner_order_id = ${order}`
+
 // When an execution counts as open, due, late or stuck: polls, status, metrics and alarms use the same conditions.
 
 /** Whether an execution `e` still waits for its confirmation. Phrased exactly like the condition of an index. */

@@ -37,8 +37,8 @@ export const OWNERSHIP: readonly Row[] = [
     by: 'contract',
     breaks:
       'An order id is taken for everybody once one tenant has used it. The confirmation of another partner is refused, and what it bought is not on the books.',
-    find: 'where tenant_id is not distinct from :tenant\n     and partner_order_id = a.partner_order_id',
-    replace: 'where partner_order_id = a.partner_order_id',
+    find: 'tenant_id is not distinct from :tenant and partner_order_id = ${order}',
+    replace: 'partner_order_id = ${order}',
   },
   {
     name: 'lines-of-every-tenant',
