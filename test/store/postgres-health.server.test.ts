@@ -22,7 +22,7 @@ import { runHere } from '../support/service.ts'
 import { hasTool } from '../support/tools.ts'
 import { until } from '../support/within.ts'
 import { besideStore } from './postgres.ts'
-import { enrol, firstTranche, T0, tick } from './world.ts'
+import { afterFirst, enrol, T0, tick } from './world.ts'
 
 const COPY = query(
   `insert into executions select (jsonb_populate_record(e, jsonb_build_object('execution_id', :id::text, 'tranche_index', 7))).*
@@ -34,7 +34,7 @@ test('a count of executions leaves out none that commits late, and counts none t
   const { url, store, acme, machine } = world
   const other = connect(openPool(url), url, () => T0)
   t.after(() => other.close())
-  await firstTranche(world)
+  await afterFirst(world)
   const { executionId } = await store.readMarks()
   assert.ok(executionId)
   // Another host has taken an id, and has not yet committed it.
@@ -61,8 +61,7 @@ test('a count of executions leaves out none that commits late, and counts none t
 
 test('the check finds what a server without foreign keys and indexes would not tell', async (t) => {
   const world = await besideStore(t)
-  const { store, pool } = world
-  await firstTranche(world)
+  const { store, pool } = await afterFirst(world)
   assert.deepEqual(await store.findFaults(), [])
   const client = await pool.connect()
   await client.query('set session_replication_role = replica')

@@ -254,11 +254,10 @@ export function keyFor(tenant: Tenant, { lifetimeMs = null as number | null, sha
   }
 }
 
+type Fires = Pick<World, 'store' | 'machine' | 'acme'>
+
 /** A world with a linked user and a daily plan of 60.00, whose first tranche has fired, and is delivered on request. */
-export async function firstTranche(
-  world: Pick<World, 'store' | 'machine' | 'acme'>,
-  { delivered = true } = {},
-): Promise<Execution> {
+export async function firstTranche(world: Fires, { delivered = true } = {}): Promise<Execution> {
   const { store, acme } = world
   await enrol(store, acme)
   await tick(world, '60000')
@@ -266,6 +265,12 @@ export async function firstTranche(
   if (!execution) throw new Error('nothing fired')
   return execution
 }
+
+/** A world after its first tranche, and what there is to say of that. */
+export const afterFirst = async <W extends Fires>(world: W, options?: { delivered: boolean }) => ({
+  ...world,
+  ...(await firstTranche(world, options)),
+})
 
 /** A property of each, or a list of several. */
 export const each = <T>(of: readonly T[] | undefined, ...keys: (keyof T)[]): unknown[] | undefined =>

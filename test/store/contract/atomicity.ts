@@ -12,6 +12,7 @@ import type { Store } from '../../../src/store/store.ts'
 import { damage } from '../damage.ts'
 import {
   AUDIT,
+  afterFirst,
   allExecutions,
   allPlans,
   type Contract,
@@ -20,7 +21,6 @@ import {
   enrolAll,
   failed,
   filled,
-  firstTranche,
   keyFor,
   link,
   noted,
@@ -113,8 +113,7 @@ async function confirmAll(world: World, run: (calls: Calls) => Promise<string[]>
 
 export const atomicityContract: Contract = (test) => {
   test('a decision that throws changes nothing, whichever method asked for it', async (world) => {
-    const { store, acme } = world
-    const { executionId, planId } = await firstTranche(world)
+    const { store, acme, executionId, planId } = await afterFirst(world)
     const { keyId } = await store.addKey(keyFor(acme), AUDIT)
     await sendPlan(store, acme, { partnerPlanId: 'p2' })
     const before = await everything(store, world)
@@ -193,8 +192,7 @@ export const atomicityContract: Contract = (test) => {
   })
 
   test('writes of one turn see each other, in the order they were made', async (world) => {
-    const { store, acme } = world
-    const { executionId } = await firstTranche(world)
+    const { store, acme, executionId } = await afterFirst(world)
     const said = filled(usd('4'), 'o1', 'partial')
     const seen: (string | undefined)[] = []
     await Promise.all(
@@ -331,8 +329,7 @@ export const uniquenessContract: Contract = (test) => {
   })
 
   test('a refused report is kept once', async (world) => {
-    const { store, acme } = world
-    const { executionId, amount } = await firstTranche(world)
+    const { store, acme, executionId, amount } = await afterFirst(world)
     await setUser(store, acme, 'u1', 'disabled')
     const said = filled(amount, 'o1')
     const unseen = () =>
@@ -344,8 +341,7 @@ export const uniquenessContract: Contract = (test) => {
   })
 
   test('a window never holds more than its budget', async (world) => {
-    const { store, acme } = world
-    const { executionId, amount } = await firstTranche(world)
+    const { store, acme, executionId, amount } = await afterFirst(world)
     const spend = (spent: Usd, released: Usd) =>
       store.confirmExecution(acme, { executionId, partnerOrderId: 'o1' }, (seen, now) => {
         const made = confirm(seen, filled(amount, 'o1'), now)
@@ -359,8 +355,7 @@ export const uniquenessContract: Contract = (test) => {
   })
 
   test('the data refuse what the program must never write', async (world) => {
-    const { store, acme, place } = world
-    const { executionId, amount } = await firstTranche(world)
+    const { store, acme, place, executionId, amount } = await afterFirst(world)
     await report(store, acme, executionId, filled(amount))
     world.advance(DAY_MS)
     await tick(world, '60000')

@@ -13,6 +13,7 @@ import {
   AUDIT,
   accept,
   adjustTo,
+  afterFirst,
   allExecutions,
   allPages,
   audited,
@@ -54,8 +55,7 @@ export const executionContract: Contract = (test) => {
   })
 
   test('a part fill gives the rest back to the window, and the engine may spend it', async (world) => {
-    const { store, acme } = world
-    const { executionId } = await firstTranche(world)
+    const { store, acme, executionId } = await afterFirst(world)
     await report(store, acme, executionId, filled(usd('3.33333333'), 'o1', 'partial'))
     assert.deepEqual(await windowOf(world, executionId), [0n, usd('3.33333333'), 0n])
     world.advance(DAY_MS - 10 * MINUTE_MS)
@@ -65,8 +65,7 @@ export const executionContract: Contract = (test) => {
   })
 
   test('a refund after its window has rolled stays in the old window', async (world) => {
-    const { store, acme } = world
-    const { executionId } = await firstTranche(world)
+    const { store, acme, executionId } = await afterFirst(world)
     world.advance(DAY_MS)
     assert.equal((await tick(world, '60000')).windowsRolled, 1)
     await report(store, acme, executionId, failed())
@@ -76,8 +75,7 @@ export const executionContract: Contract = (test) => {
   })
 
   test('a report on a cancelled execution is kept, once, and counts when an operator accepts it', async (world) => {
-    const { store, acme } = world
-    const { executionId } = await firstTranche(world)
+    const { store, acme, executionId } = await afterFirst(world)
     await sendPlan(store, acme, { status: 'cancelled' })
     const said = filled(usd('9.50'), 'o1')
     for (let i = 0; i < 2; i++) assert.equal((await report(store, acme, executionId, said)).kind, 'refused')
@@ -99,8 +97,7 @@ export const executionContract: Contract = (test) => {
   })
 
   test('late reports that cannot be taken are refused and change nothing', async (world) => {
-    const { store, acme } = world
-    const { executionId } = await firstTranche(world)
+    const { store, acme, executionId } = await afterFirst(world)
     await assert.rejects(accept(world, executionId), problem('late_fill_not_found'))
     await setUser(store, acme, 'u1', 'disabled')
     await report(store, acme, executionId, filled(usd('1000000000.01'), 'o1'))
@@ -116,8 +113,7 @@ export const executionContract: Contract = (test) => {
   })
 
   test('a late fill never spends what its window has given to other tranches since', async (world) => {
-    const { store, acme } = world
-    const { executionId, amount } = await firstTranche(world)
+    const { store, acme, executionId, amount } = await afterFirst(world)
     await setUser(store, acme, 'u1', 'disabled')
     await report(store, acme, executionId, filled(amount, 'late'))
     await setUser(store, acme, 'u1', 'linked')
@@ -135,8 +131,7 @@ export const executionContract: Contract = (test) => {
   })
 
   test('stuck executions are those delivered often and never confirmed', async (world) => {
-    const { store, acme } = world
-    await firstTranche(world)
+    const { store, acme } = await afterFirst(world)
     const stuck = () =>
       store.listExecutions(
         { slug: null, environment: null, status: null, stuck: true },
@@ -216,8 +211,7 @@ export const deliveryContract: Contract = (test) => {
   })
 
   test('a lease taken under a clock that was ahead does not hold when it was set back', async (world) => {
-    const { store, acme } = world
-    await firstTranche(world, { delivered: false })
+    const { store, acme } = await afterFirst(world, { delivered: false })
     world.advance(20 * HOUR_MS)
     const [first] = await poll(store, acme)
     world.advance(LEASE_MS - LEASE_AHEAD_MAX_MS)
@@ -229,16 +223,14 @@ export const deliveryContract: Contract = (test) => {
   })
 
   test('what has an outcome is not handed out again', async (world) => {
-    const { store, acme } = world
-    const { executionId } = await firstTranche(world)
+    const { store, acme, executionId } = await afterFirst(world)
     await report(store, acme, executionId, failed())
     world.advance(LEASE_MS)
     assert.deepEqual(await store.deliverDue(acme, 9, deliver), { executions: [], remaining: 0 })
   })
 
   test('a plan that is changed leaves in its window what is out, and one that is cancelled takes it back', async (world) => {
-    const { store, acme } = world
-    await firstTranche(world)
+    const { store, acme } = await afterFirst(world)
     world.advance(8 * HOUR_MS)
     await tick(world, '60000')
     assert.deepEqual(each(await allExecutions(store), 'status'), ['sent', 'pending'])
@@ -265,8 +257,7 @@ export const deliveryContract: Contract = (test) => {
   })
 
   test('an execution that an operator ends gives its reservation back, once', async (world) => {
-    const { store, acme, now } = world
-    const { executionId } = await firstTranche(world)
+    const { store, acme, now, executionId } = await afterFirst(world)
     const before = await audited(world)
     const end = (id: string) =>
       store.cancelExecution(id, (seen, at) => cancelByHand(seen, 'lost at the venue', at), AUDIT)
@@ -297,8 +288,7 @@ const lateFills = async ({ store }: World) =>
 
 /** An execution that was cancelled while it was open, and three reports on it: two of one order. */
 async function withLateFills(world: World): Promise<{ executionId: string; reportIds: number[] }> {
-  const { store, acme } = world
-  const { executionId } = await firstTranche(world)
+  const { store, acme, executionId } = await afterFirst(world)
   await setUser(store, acme, 'u1', 'disabled')
   for (const [amount, order] of [
     ['9', 'o1'],
@@ -367,8 +357,7 @@ export const lateFillContract: Contract = (test) => {
   })
 
   test('a report on a pending execution is kept, settled when the same one is recorded, and by no other', async (world) => {
-    const { store, acme } = world
-    const { executionId } = await firstTranche(world, { delivered: false })
+    const { store, acme, executionId } = await afterFirst(world, { delivered: false })
     const said = filled(usd('9'), 'o1')
     const other = filled(usd('8'), 'o2')
     for (const one of [said, said, other, filled(usd('7'), 'o1')])
@@ -394,8 +383,7 @@ export const lateFillContract: Contract = (test) => {
   })
 
   test('an execution whose report is accepted while it is pending is filled, and never handed out', async (world) => {
-    const { store, acme } = world
-    const { executionId, amount } = await firstTranche(world, { delivered: false })
+    const { store, acme, executionId, amount } = await afterFirst(world, { delivered: false })
     await assert.rejects(accept(world, executionId), problem('late_fill_not_found'))
     await report(store, acme, executionId, filled(amount, 'o1'))
     const made = await accept(world, executionId)
@@ -410,8 +398,7 @@ export const lateFillContract: Contract = (test) => {
   })
 
   test('a report on an execution that was cancelled before it was delivered is kept, and can be accepted', async (world) => {
-    const { store, acme } = world
-    const { executionId } = await firstTranche(world, { delivered: false })
+    const { store, acme, executionId } = await afterFirst(world, { delivered: false })
     await sendPlan(store, acme, { status: 'cancelled' })
     assert.equal((await report(store, acme, executionId, filled(usd('10')))).kind, 'refused')
     assert.equal((await accept(world, executionId)).kind, 'recorded')
@@ -419,8 +406,7 @@ export const lateFillContract: Contract = (test) => {
   })
 
   test('an operator says why a late fill was accepted or dismissed, and it is on record', async (world) => {
-    const { store, acme } = world
-    const { executionId } = await firstTranche(world, { delivered: false })
+    const { store, acme, executionId } = await afterFirst(world, { delivered: false })
     for (const order of ['o1', 'o2', 'o3']) await report(store, acme, executionId, filled(usd('1'), order))
     const own = (reportId: number, reason: string) => ({ executionId, reportId, reason })
     await store.dismissLateFills(own(1, 'an error of typing'), noted)
@@ -435,8 +421,7 @@ export const lateFillContract: Contract = (test) => {
   })
 
   test('of one execution only so many reports are kept, and the others are counted', async (world) => {
-    const { store, acme } = world
-    const { executionId } = await firstTranche(world)
+    const { store, acme, executionId } = await afterFirst(world)
     await setUser(store, acme, 'u1', 'disabled')
     for (let i = 0; i < LATE_FILLS_MAX + 3; i++) {
       await report(store, acme, executionId, filled(usd('1'), `o${i}`))
@@ -448,8 +433,7 @@ export const lateFillContract: Contract = (test) => {
   })
 
   test('a report of more than the ledger holds is counted, and can be dismissed', async (world) => {
-    const { store, acme } = world
-    const { executionId } = await firstTranche(world)
+    const { store, acme, executionId } = await afterFirst(world)
     const huge = filled(usd('92233720369'), 'o1')
     for (let i = 0; i < 2; i++) {
       const answer = await report(store, acme, executionId, huge)
@@ -464,8 +448,7 @@ export const lateFillContract: Contract = (test) => {
   })
 
   test('an adjustment moves its window, is beside the trade, and decides its late fills', async (world) => {
-    const { store, acme } = world
-    const { executionId, amount } = await firstTranche(world)
+    const { store, acme, executionId, amount } = await afterFirst(world)
     await assert.rejects(adjustTo(world, executionId, '5'), problem('adjustment_conflict'))
     await report(store, acme, executionId, filled(amount, 'o1'))
     await report(store, acme, executionId, filled(usd('9'), 'o1'))
@@ -580,8 +563,7 @@ export const adjustmentContract: Contract = (test) => {
   })
 
   test('a late fill is recorded in full: when it was received, and beside a trade its fee, price and time', async (world) => {
-    const { store, acme } = world
-    const { executionId } = await firstTranche(world)
+    const { store, acme, executionId } = await afterFirst(world)
     await setUser(store, acme, 'u1', 'disabled')
     await report(store, acme, executionId, filled(usd('5'), 'o1'))
     const receivedAt = world.now()
@@ -619,8 +601,7 @@ export const adjustmentContract: Contract = (test) => {
       { executedAt: T0 },
     ]) {
       const world = await another()
-      const { store, acme } = world
-      const { executionId } = await firstTranche(world)
+      const { store, acme, executionId } = await afterFirst(world)
       await report(store, acme, executionId, filled(usd('5'), 'o1'))
       world.advance(MINUTE_MS)
       await report(store, acme, executionId, { ...filled(usd('3'), 'o2'), partnerFee: usd('0.07') })

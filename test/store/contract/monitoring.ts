@@ -19,6 +19,7 @@ import { until } from '../../support/within.ts'
 import {
   AUDIT,
   accept,
+  afterFirst,
   type Contract,
   each,
   enrol,
@@ -46,8 +47,7 @@ const amount = (text: string): Usd => usd(text)
 
 /** The faults after a confirmation of 10 dollars that `wrong` has changed. */
 const afterConfirming = async (world: World, wrong: (made: Recorded) => Recorded): Promise<string[]> => {
-  const { store, acme } = world
-  const { executionId } = await firstTranche(world)
+  const { store, acme, executionId } = await afterFirst(world)
   const decide = (seen: ExecutionFacts, now: Instant): Confirmation => {
     const made = confirm(seen, filled(amount('10'), 'o1'), now)
     assert.ok(made.kind === 'recorded')
@@ -288,8 +288,7 @@ export const monitoringContract: Contract = (test) => {
   })
 
   test('a probe writes and leaves nothing, and no gap in the numbers of passes', async (world) => {
-    const { store } = world
-    await firstTranche(world)
+    const { store } = await afterFirst(world)
     const { passId } = await store.readMarks()
     const seen = async () => [
       await store.readMarks(),

@@ -8,6 +8,7 @@ import type { Schedule } from '../../../src/core/window.ts'
 import { decisions, type PassResult, runPass } from '../../../src/engine/pass.ts'
 import type { ObservedPrice, PassCounts, PassStart, PlanDecisions, Store } from '../../../src/store/store.ts'
 import {
+  afterFirst,
   allExecutions,
   allPlans,
   type Contract,
@@ -135,8 +136,7 @@ export const passContract: Contract = (test) => {
   })
 
   test('windows roll on their grid, past the ones slept through, with one budget', async (world) => {
-    const { store, acme } = world
-    await firstTranche(world)
+    const { store, acme } = await afterFirst(world)
     world.advance(5 * DAY_MS + HOUR_MS)
     const pass = await tick(world, '60000')
     assert.deepEqual([pass.windowsRolled, pass.executionsCreated], [1, 1])
@@ -157,8 +157,7 @@ export const passContract: Contract = (test) => {
   })
 
   test('resets in one millisecond and under a clock set back make no idempotency key twice', async (world) => {
-    const { store, acme } = world
-    await firstTranche(world)
+    const { store, acme } = await afterFirst(world)
     let cents = 6_001
     for (const ms of [0, 0, -HOUR_MS, DAY_MS, -DAY_MS, 0]) {
       world.advance(ms)
@@ -178,8 +177,7 @@ export const passContract: Contract = (test) => {
   })
 
   test('a reset for a start date that a clock weeks ahead has used starts behind that', async (world) => {
-    const { store, acme } = world
-    await firstTranche(world)
+    const { store, acme } = await afterFirst(world)
     const used = plus(T0, 20 * DAY_MS)
     world.setClock(used)
     await sendPlan(store, acme, { amount: usd('61') })
@@ -193,8 +191,7 @@ export const passContract: Contract = (test) => {
   })
 
   test('a page that would make an idempotency key or an execution id twice is undone whole', async (world) => {
-    const { store, acme } = world
-    const { planId, executionId } = await firstTranche(world)
+    const { store, acme, planId, executionId } = await afterFirst(world)
     const before = [await allExecutions(store), await store.findPlans('p1')]
     const again = (index: number, id: string) =>
       store.changeDuePlans(
@@ -212,8 +209,7 @@ export const passContract: Contract = (test) => {
   })
 
   test('a page that would reserve more than the budget is undone whole', async (world) => {
-    const { store } = world
-    const { planId } = await firstTranche(world)
+    const { store, planId } = await afterFirst(world)
     const page = store.changeDuePlans(1, [planId], firingOnce(usd('50.01'), { trancheIndex: 2 }))
     await assert.rejects(page, /reserved \+ spent \+ released is at most the budget/)
     assert.equal((await allExecutions(store)).length, 1)
@@ -258,8 +254,7 @@ async function decisionsNow({ store, machine }: World): Promise<PlanDecisions> {
 
 export const planPageContract: Contract = (test) => {
   test('a plan is due at the very price it waits for, and at no higher one', async (world) => {
-    const { store } = world
-    await firstTranche(world)
+    const { store } = await afterFirst(world)
     const [plan] = await store.findPlans('p1')
     const limit = plan?.schedule?.limitPrice
     assert.ok(limit)
@@ -271,8 +266,7 @@ export const planPageContract: Contract = (test) => {
   })
 
   test('a plan is due at the very instant its failsafe begins, if it has money left', async (world) => {
-    const { store, acme } = world
-    await firstTranche(world)
+    const { store, acme } = await afterFirst(world)
     world.advance(16 * HOUR_MS)
     await tick(world, '60000')
     const [plan] = await allPlans(store)

@@ -19,6 +19,7 @@ import type { Store } from '../../../src/store/store.ts'
 import {
   AUDIT,
   accept,
+  afterFirst,
   allExecutions,
   audited,
   type Contract,
@@ -93,8 +94,7 @@ const sound = async ({ store }: World) => assert.deepEqual(await store.findFault
 
 export const purchaseContract: Contract = (test) => {
   test('a purchase with the amounts of another one of that day is booked only by who knows of it', async (world) => {
-    const { acme } = world
-    await firstTranche(world)
+    const { acme } = await afterFirst(world)
     const made = await book(world, { partnerOrderId: '00546' })
     assert.ok(made.kind === 'booked')
     const again = (more: Told) => book(world, { partnerOrderId: '546', isTwin: false, ...more })
@@ -114,8 +114,7 @@ export const purchaseContract: Contract = (test) => {
   })
 
   test('a purchase is like one of that day whatever window that was for', async (world) => {
-    const { store, acme } = world
-    const { executionId, amount } = await firstTranche(world)
+    const { store, acme, executionId, amount } = await afterFirst(world)
     world.advance(40 * DAY_MS)
     // Reported without a time, it is dated by its report.
     await report(store, acme, executionId, filled(amount))
@@ -125,8 +124,7 @@ export const purchaseContract: Contract = (test) => {
   })
 
   test('a purchase is booked once for an order, and is a trade of the present month', async (world) => {
-    const { store, acme, acmeLive, bolt } = world
-    const { executionId } = await firstTranche(world)
+    const { store, acme, acmeLive, bolt, executionId } = await afterFirst(world)
     const executedAt = plus(T0, -40 * DAY_MS)
     const told = { executedAt, partnerFee: usd('0.10') }
     const before = await audited(world)
@@ -188,8 +186,7 @@ export const purchaseContract: Contract = (test) => {
   })
 
   test('a tranche whose purchase is booked under its key is not delivered again', async (world) => {
-    const { store, acme } = world
-    await firstTranche(world)
+    const { store, acme } = await afterFirst(world)
     const [before] = await store.findPlans('p1')
     const made = await book(world, { partnerOrderId: orderOf(1), usd: '10' })
     assert.ok(made.kind === 'booked')
@@ -278,8 +275,7 @@ export const purchaseContract: Contract = (test) => {
   })
 
   test('a purchase whose report waits for a decision is not booked beside it', async (world) => {
-    const { store, acme } = world
-    const { executionId } = await firstTranche(world)
+    const { store, acme, executionId } = await afterFirst(world)
     await report(store, acme, executionId, filled(usd('11'), 'lost'))
     await assert.rejects(book(world, { usd: '11' }), problem('late_fill_conflict'))
     await store.dismissLateFills({ executionId, reportId: null }, noted)
@@ -300,8 +296,7 @@ export const purchaseContract: Contract = (test) => {
   })
 
   test('a report of an execution that is not known is kept, and booked under its id by an operator', async (world) => {
-    const { store, acme, bolt } = world
-    const { executionId } = await firstTranche(world)
+    const { store, acme, bolt, executionId } = await afterFirst(world)
     const said = { ...filled(usd('12'), 'gone'), executedAt: plus(T0, -1) }
     for (const again of [said, said, { ...said, usdAmount: usd('13') }])
       await store.keepUnknownFill(acme, UNKNOWN, again)
@@ -340,8 +335,7 @@ export const purchaseContract: Contract = (test) => {
   })
 
   test('a report of an execution that is not known can be dismissed, and never be booked twice', async (world) => {
-    const { store, acme } = world
-    await firstTranche(world)
+    const { store, acme } = await afterFirst(world)
     await store.keepUnknownFill(acme, UNKNOWN, filled(usd('12'), 'gone'))
     await store.keepUnknownFill(acme, OTHER, filled(usd('12'), 'gone'))
     const dismiss = (executionId: string) => store.dismissLateFills({ executionId, reportId: null }, noted)
@@ -381,8 +375,7 @@ export const purchaseContract: Contract = (test) => {
   })
 
   test('an operator ends the count of what could not be kept of unknown executions, and no other', async (world) => {
-    const { store, acme, acmeLive, bolt } = world
-    const { executionId } = await firstTranche(world)
+    const { store, acme, acmeLive, bolt, executionId } = await afterFirst(world)
     const vast = filled((2n ** 63n) as ReturnType<typeof usd>, 'vast')
     await report(store, acme, executionId, vast)
     for (const tenant of [acme, acme, bolt]) await store.keepUnknownFill(tenant, UNKNOWN, vast)

@@ -18,6 +18,7 @@ import { runPass } from '../../../src/engine/pass.ts'
 import type { Store } from '../../../src/store/store.ts'
 import {
   AUDIT,
+  afterFirst,
   allExecutions,
   allPlans,
   announced,
@@ -639,8 +640,7 @@ export const clockContract: Contract = (test) => {
   })
 
   test('a pass by a disputed clock leaves nothing but the dispute, and closes no month', async (world) => {
-    const { store, machine } = world
-    await firstTranche(world)
+    const { store, machine } = await afterFirst(world)
     world.advance(27 * DAY_MS)
     const before = [await store.findPlans('p1'), await store.readMarks()]
     const testimony = { source: 'feed', at: plus(T0, HOUR_MS) }

@@ -6,6 +6,7 @@ import { periodOf } from '../../../src/core/month.ts'
 import { type Instant, MINUTE_MS } from '../../../src/core/time.ts'
 import { register } from '../../../src/core/webhook.ts'
 import {
+  afterFirst,
   allExecutions,
   allPlans,
   type Contract,
@@ -13,7 +14,6 @@ import {
   enrol,
   failed,
   filled,
-  firstTranche,
   link,
   poll,
   problem,
@@ -105,15 +105,13 @@ export const tenancyContract: Contract = (test) => {
   })
 
   test('deliverDue hands a tenant its own executions only', async (world) => {
-    const { store, acme } = world
-    await firstTranche(world, { delivered: false })
+    const { store, acme } = await afterFirst(world, { delivered: false })
     for (const stranger of strangers(world)) assert.deepEqual(await poll(store, stranger), [])
     assert.deepEqual(each(await poll(store, acme), 'deliveredCount'), [1])
   })
 
   test('confirmExecution shows a stranger nothing, and changes nothing for it', async (world) => {
-    const { store, acme } = world
-    const { executionId, amount } = await firstTranche(world)
+    const { store, acme, executionId, amount } = await afterFirst(world)
     for (const stranger of strangers(world)) {
       for (const said of [filled(amount), failed()]) {
         await assert.rejects(report(store, stranger, executionId, said), problem('execution_not_found'))

@@ -11,6 +11,7 @@ import { unreserved } from '../../../src/core/window.ts'
 import {
   AUDIT,
   adjustTo,
+  afterFirst,
   allExecutions,
   allPlans,
   audited,
@@ -19,7 +20,6 @@ import {
   enrol,
   enrolAll,
   filled,
-  firstTranche,
   link,
   linkWith,
   plansNamed,
@@ -83,8 +83,7 @@ export const userContract: Contract = (test) => {
   })
 
   test('a name with a control character, which none can have, finds nothing, and harms no call beside it', async (world) => {
-    const { store, acme } = world
-    const { executionId, amount } = await firstTranche(world)
+    const { store, acme, executionId, amount } = await afterFirst(world)
     for (const [i, name] of ['u1\0', '\0', 'u1\u0001'].entries()) {
       assert.equal(await store.findUser(acme, name), null)
       assert.equal(await store.readUser(acme, name), null)
@@ -105,8 +104,7 @@ export const userContract: Contract = (test) => {
   })
 
   test('a disable ends open executions of paused plans too', async (world) => {
-    const { store, acme } = world
-    await firstTranche(world)
+    const { store, acme } = await afterFirst(world)
     await sendPlan(store, acme, { status: 'paused' })
     const { plansPaused, executionsCancelled } = await setUser(store, acme, 'u1', 'disabled')
     assert.deepEqual([plansPaused, executionsCancelled], [0, 1])
@@ -204,8 +202,7 @@ export const userContract: Contract = (test) => {
   })
 
   test('an erasure takes the e-mail and the provider of one user, and nothing of the ledger', async (world) => {
-    const { store, acme, acmeLive, now } = world
-    const { executionId, amount } = await firstTranche(world)
+    const { store, acme, acmeLive, now, executionId, amount } = await afterFirst(world)
     await report(store, acme, executionId, filled(amount))
     await linkWithEmail(world, 'u1', 'one@example.org')
     await linkWithEmail(world, 'u2', 'two@example.org')
