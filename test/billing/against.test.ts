@@ -304,8 +304,7 @@ test('what cannot be read exactly is refused with its line', async (t) => {
   assert.match(dotted.err, /line 2: btc_amount is .*: an amount is a decimal such as 1234,50/)
   assert.equal((await office.tranche(`${MINE} --against x --decimal-comma`)).code, 2)
   assert.equal((await office.tranche(`${MINE} --times spreadsheet`)).code, 2)
-  const named = await against(office, EQUAL, ' --column-fee fee')
-  assert.match(named.err, /line 1: there is no column fee/)
+  assert.match((await against(office, EQUAL, ' --column-fee fee')).err, /line 1: there is no column fee/)
 })
 
 test('an order larger than any purchase is refused', async (t) => {
@@ -318,8 +317,7 @@ test('an order larger than any purchase is refused', async (t) => {
 
 test('coins for no dollars, or dollars for no coins, are an order that is missing', async (t) => {
   const office = await october(t)
-  const told = await against(office, `${EQUAL}Z-8,0,0.001\nZ-9,5,0\n`)
-  assert.deepEqual(brief(told), [
+  assert.deepEqual(brief(await against(office, `${EQUAL}Z-8,0,0.001\nZ-9,5,0\n`)), [
     ['missing_here', 'Z-8', 6],
     ['missing_here', 'Z-9', 7],
   ])

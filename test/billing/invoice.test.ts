@@ -344,8 +344,14 @@ test('every amount of money has two decimals, and the sums add up', async (t) =>
 test('the arithmetic of the fee has more decimals only where two would give another fee', async (t) => {
   const arithmetic = async (...fills: string[]) => {
     const service = await startService(t, { environment: 'live' })
-    const plans = fills.map((_, i) => `p${i}`)
-    const sent = [...(await sendFirst(service, plans)).values()]
+    const sent = [
+      ...(
+        await sendFirst(
+          service,
+          fills.map((_, i) => `p${i}`),
+        )
+      ).values(),
+    ]
     for (const [i, usd] of fills.entries())
       await succeed(service, 'POST', confirmPath(sent[i] ?? ''), order(`o${i}`, usd, '0.0002'))
     service.setClock(utc(2026, 1, 2))

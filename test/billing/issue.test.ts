@@ -74,8 +74,7 @@ test('numbers are given to a month once, in the order of the partners, and print
   const one = await office.tranche(`${issue} --partner bolt`)
   assert.match(one.err, /^1 invoice issued\.\n$/)
   assert.match(one.out, /R-2026-0001 +2026-11-03 +2026-12-03 +bolt/)
-  const rows = await rowsOf(office, issue)
-  assert.deepEqual(each(rows, 'invoice_number', 'partner_slug', 'is_new'), [
+  assert.deepEqual(each(await rowsOf(office, issue), 'invoice_number', 'partner_slug', 'is_new'), [
     ['R-2026-0002', 'acme', true],
     ['R-2026-0001', 'bolt', false],
     ['R-2026-0003', 'core', true],
@@ -174,8 +173,7 @@ test('all invoices of a month are written by one command, and none while one cou
   writeFileSync(join(folder, 'acme-2026-10.html'), 'edited')
   const again = await office.tranche(write)
   assert.deepEqual([again.code, readFileSync(join(folder, 'acme-2026-10.html'), 'utf8')], [5, 'edited'])
-  const forced = await rowsOf(office, `${write} --force`)
-  assert.deepEqual(each(forced, 'invoice_number', 'total_usd'), [
+  assert.deepEqual(each(await rowsOf(office, `${write} --force`), 'invoice_number', 'total_usd'), [
     ['R-2026-0001', '5141.98'],
     ['R-2026-0002', '50.00'],
     ['R-2026-0003', '2.00'],
@@ -192,8 +190,7 @@ test('a credit note names the invoice that it corrects, and an index has both, b
   office.setClock(utc(2027, 0, 5))
   const credit = (number: string, usd: string) =>
     office.tranche(`--json billing credit ${number} --usd ${usd} --reason overcharged --settings ${settings}`)
-  const made = await credit('R-2026-0001', '1000.01')
-  assert.deepEqual(JSON.parse(made.out), {
+  assert.deepEqual(JSON.parse((await credit('R-2026-0001', '1000.01')).out), {
     invoice_number: 'R-2027-01',
     invoice_date: '2027-01-05',
     due_date: null,
@@ -240,8 +237,7 @@ test('a credit note names the invoice that it corrects, and an index has both, b
     [json.corrects, json.reason, json.partner.name],
     ['R-2026-0001', 'overcharged', 'Acme GmbH'],
   )
-  const year = await rowsOf(office, 'billing issued --from 2026-01 --to 2026-12')
-  assert.deepEqual(short(year), OCTOBER)
+  assert.deepEqual(short(await rowsOf(office, 'billing issued --from 2026-01 --to 2026-12')), OCTOBER)
   const both = await office.read('billing issued --from 2026-11 --to 2027-01')
   assert.match(both, /^TOTAL +-? .* 3372\.98 +630\.99 +4003\.97$/m)
   const mine = await office.read('billing issued --from 2026-11 --to 2027-01 --partner bolt')

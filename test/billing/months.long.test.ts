@@ -45,8 +45,7 @@ async function exportFiled(service: Service): Promise<Record<string, string>> {
 
 async function fireAndPoll(service: Service, key: string): Promise<[plan: string, id: string][]> {
   await service.tick('60000')
-  const due = await poll(service, { key })
-  return [...due].flatMap(([name, executions]) =>
+  return [...(await poll(service, { key }))].flatMap(([name, executions]) =>
     executions.map((execution): [string, string] => [name, String(execution.execution_id)]),
   )
 }

@@ -140,8 +140,7 @@ suite('copy', { concurrency: 2 }, () => {
     assert.equal(await on(url, 'plan', 'list', '--json'), await on(file, 'plan', 'list', '--json'))
     await on(url, 'partner', 'create', 'later', '--name', 'Later')
     shell.advance(3_600_000)
-    const ticked = JSON.parse(await on(url, 'tick', '--price', '60000', '--json'))
-    assert.ok(ticked.executions_created > 0)
+    assert.ok(JSON.parse(await on(url, 'tick', '--price', '60000', '--json')).executions_created > 0)
     assert.equal((await (await open(url)).findFaults()).length, 0)
   })
 
@@ -293,13 +292,14 @@ test('a process that holds the lock counts as a user, by whatever name, and writ
       store.addPartner({ partnerSlug: slug, name: slug }, SHELL_AUDIT),
       (error) => error instanceof Problem && error.code === 'database_gone',
     )
-  const added = await ask(url, `select from tranche.partners where partner_slug in ('one', 'two')`)
-  assert.equal(added.length, 0)
+  assert.equal(
+    (await ask(url, `select from tranche.partners where partner_slug in ('one', 'two')`)).length,
+    0,
+  )
 })
 
 test('a pool that tells twice of a session that it has gone is not asked for sessions without end', async (t) => {
-  const server = await ourServer()
-  const pool = new pg.Pool({ connectionString: server.url('postgres') })
+  const pool = new pg.Pool({ connectionString: (await ourServer()).url('postgres') })
   t.after(() => pool.end())
   stayInUse(pool)
   const sessions = [await pool.connect(), await pool.connect()]

@@ -380,8 +380,7 @@ test('a restore of a file that is killed while it carries stops over leaves a fr
   let kills = 0
   for (let round = 0; kills === 0 && round < 5; round += 1) {
     const before = kept()
-    const argv = ['restore', copy, '--db', file]
-    if (await killedIn(t, all, argv, async () => kept() > before)) kills += 1
+    if (await killedIn(t, all, ['restore', copy, '--db', file], async () => kept() > before)) kills += 1
     assert.equal(await all.frozenKind(file), 'restored')
   }
   assert.equal(kills, 1)
@@ -397,8 +396,7 @@ test('a restore on a server that is killed before its copy has the name leaves a
   await asks(`select pg_advisory_lock(${MIGRATING}, 0)`)
   const isNaming = () =>
     asks(`select 1 from pg_locks where locktype = 'advisory' and classid = ${MIGRATING} and not granted`)
-  const argv = ['restore', copy, '--db', url, '--force']
-  assert.ok(await killedIn(t, all, argv, isNaming))
+  assert.ok(await killedIn(t, all, ['restore', copy, '--db', url, '--force'], isNaming))
   await asks(`select pg_advisory_unlock(${MIGRATING}, 0)`)
   // Its server learns of its end when it next speaks to it.
   const isThere = () =>

@@ -146,13 +146,11 @@ test('a migration that was applied with another content stops the program', asyn
 
 test('two programs that open a new file at once agree on its schema', async (t) => {
   const file = fileIn(t)
-  const stores = await Promise.all(Array.from({ length: 4 }, () => open(file)))
-  for (const store of stores) {
+  for (const store of await Promise.all(Array.from({ length: 4 }, () => open(file)))) {
     t.after(() => store.close())
     assert.deepEqual(await store.findFaults(), [])
   }
-  const states = await readMigrationStates(file)
-  assert.ok(states.every(({ appliedAt }) => appliedAt !== null))
+  assert.ok((await readMigrationStates(file)).every(({ appliedAt }) => appliedAt !== null))
 })
 
 test('a full disk fails the write, leaves nothing of it, and the next one works', async (t) => {

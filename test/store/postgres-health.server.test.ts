@@ -102,8 +102,7 @@ test('the standby is away', async (t) => {
   const server = await startServer()
   t.after(server.stop)
   const { store, found } = await openOn(t, server)
-  const name = { cluster_name: 'b' }
-  const standby = await startStandby(server, name)
+  const standby = await startStandby(server, { cluster_name: 'b' })
   t.after(standby.stop)
   // Set explicitly: the primary_conninfo that pg_basebackup writes has no application_name.
   await standby.ask(
@@ -145,8 +144,7 @@ test('the standby is away', async (t) => {
   if (promtool) assert.deepEqual(firing(t, text, row), [row.alert])
   const [finding] = await found(row.code)
   assert.ok(isPrinted(commandLine('tranche', finding?.next ?? []), row), String(finding?.next))
-  const guide = await runHere(finding?.next.slice(1) ?? [])
-  assert.match(guide.out, /synchronous_standby_names/)
+  assert.match((await runHere(finding?.next.slice(1) ?? [])).out, /synchronous_standby_names/)
   await server.ask(`alter system reset synchronous_standby_names`)
   await server.ask('select pg_reload_conf()')
   // Nothing waits any more, and there is only one disk.
@@ -165,8 +163,7 @@ test('the check finds pages that came back changed', async (t) => {
   const settings = { autovacuum: 'off' }
   const first = await startServer(settings)
   t.after(first.stop)
-  const before = await openOn(t, first)
-  await before.store.close()
+  await (await openOn(t, first)).store.close()
   await first.ask('create table other as select n from generate_series(1, 100) n', DATABASE)
   const [row] = await first.ask<{ path: string }>(`select pg_relation_filepath('other') as path`, DATABASE)
   await halt(first)

@@ -183,8 +183,7 @@ test('a month that was reported stays as it was, however writers, closers and ex
   for (let round = 0; round < ROUNDS; round++) {
     const period = periodOf(`${2026 + Math.floor(round / 12)}-${String((round % 12) + 1).padStart(2, '0')}`)
     for (const host of hosts) host.clock = plus(period.end, chance.between(-AROUND_MS, AROUND_MS))
-    const moves = chance.between(MOVES.least, MOVES.most)
-    await Promise.all(Array.from({ length: moves }, () => move(period)))
+    await Promise.all(Array.from({ length: chance.between(MOVES.least, MOVES.most) }, () => move(period)))
     if (closed.has(period.month)) seen.closedInTheMiddle += 1
     // By now it is over for all, and somebody's clock is far behind.
     first.clock = plus(period.end, HOUR_MS)

@@ -177,8 +177,7 @@ test('what a process that died has left of a release is done by the next pass, w
   await pool.query(
     `update partners set held = 0; insert into schedules_behind (partner_slug) values ('acme')`,
   )
-  const report = await tick({ store, machine }, '60000')
-  assert.equal(report.executionsCreated, 4)
+  assert.equal((await tick({ store, machine }, '60000')).executionsCreated, 4)
   assert.equal(await awake(), 4)
   assert.deepEqual((await pool.query('select * from schedules_behind')).rows, [])
 })

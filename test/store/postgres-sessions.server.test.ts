@@ -156,8 +156,7 @@ test('a session is ours, however its role is set, and reads back what it writes'
     )
   const slugs = (await store.listPartners()).map(({ partnerSlug }) => partnerSlug)
   assert.deepEqual(slugs.slice(2), ['ab', 'b-b', 'b1', 'bb'])
-  const tables = await server.ask('select count(*)::int as n from theirs.partners', 'app')
-  assert.deepEqual(tables, [{ n: 0 }])
+  assert.deepEqual(await server.ask('select count(*)::int as n from theirs.partners', 'app'), [{ n: 0 }])
 })
 
 test('a role that acts as another, and settings that an address asks for', async (t) => {
@@ -383,8 +382,7 @@ test('a revocation waits for the writes of its key that are under way, and comes
   })
   await until(async () => (await waiting(`locktype = 'advisory' and mode = 'ExclusiveLock'`)) > 0)
   // A later call, and so behind the revocation.
-  const later = sendPlan(store, caller, { partnerPlanId: 'p4' })
-  const refused = assert.rejects(later, problem('key_invalid'))
+  const refused = assert.rejects(sendPlan(store, caller, { partnerPlanId: 'p4' }), problem('key_invalid'))
   assert.equal(isRevoked, false)
   await release()
   assert.equal((await confirmed).kind, 'recorded')

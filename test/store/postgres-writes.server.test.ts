@@ -69,8 +69,7 @@ async function mark(connection: Connection, before = async (_: bigint) => {}): P
 test('a connection that ended while it was idle is made anew', async (t) => {
   const { url, marks, end } = await stage(t)
   const connection = connectTo(t, url, 1)
-  const seen = await connection.look((tx) => tx.get(PID))
-  await end(seen?.pid ?? 0n)
+  await end((await connection.look((tx) => tx.get(PID)))?.pid ?? 0n)
   await mark(connection)
   assert.equal(await marks(), 1)
 })
@@ -272,8 +271,7 @@ async function withStandby(t: TestContext) {
       await standby.ask(`alter system set primary_conninfo = ''`)
       await standby.ask('select pg_reload_conf()')
       await until(WAIT_MAX_MS, 'a standby that follows nobody', async () => {
-        const rows = await primary.ask('select from pg_stat_replication')
-        return rows.length === 0
+        return (await primary.ask('select from pg_stat_replication')).length === 0
       })
     },
     /** The primary ends, and the standby takes its place, as a recovery to a point in time does. */
@@ -339,8 +337,7 @@ test('an operator may trust a failover, but only where commits wait for a standb
   await moveLine()
   await link(store, acmeLive, 'after the second')
   assert.equal(await store.readFrozen(), null)
-  const actions = (await auditedIn(primary)).map(({ action }) => action)
-  assert.deepEqual(actions.at(-1), 'database.trust_failover')
+  assert.deepEqual((await auditedIn(primary)).map(({ action }) => action).at(-1), 'database.trust_failover')
 })
 
 test('another server is noticed by its system identifier, and one that is frozen already stays as it was', async (t) => {
@@ -415,8 +412,7 @@ test('confirmations of a key that arrive together share a transaction', async (t
   await tick({ store, machine }, '60000')
   const due = await poll(store, acme)
   await Promise.all(due.map(({ executionId, amount }) => report(store, acme, executionId, filled(amount))))
-  const server = await ourServer()
-  const [count] = await server.ask<{ trades: string; transactions: string }>(
+  const [count] = await (await ourServer()).ask<{ trades: string; transactions: string }>(
     'select count(*) as trades, count(distinct xmin::text) as transactions from tranche.trades',
     new URL(url).pathname.slice(1),
   )

@@ -112,8 +112,10 @@ function sizesOf(msOf: (at: number) => number, { pages = 12, isShared = false, m
 }
 
 test('quick plans come in pages of as many as are allowed', () => {
-  const quick = sizesOf(() => 0.01, { pages: 4 })
-  assert.deepEqual(quick, [250, 500, 1_000, 1_000])
+  assert.deepEqual(
+    sizesOf(() => 0.01, { pages: 4 }),
+    [250, 500, 1_000, 1_000],
+  )
   assert.equal(sizesOf(() => 0.01, { max: 300 }).at(-1), 300)
 })
 

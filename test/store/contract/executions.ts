@@ -123,11 +123,13 @@ export const executionContract: Contract = (test) => {
     await tick(world, '60000')
     for (const one of await poll(store, acme)) await report(store, acme, one.executionId, filled(one.amount))
     await accept(world, executionId)
-    const spent = (await allExecutions(store)).map((one) => [one.status, one.amount])
-    assert.deepEqual(spent, [
-      ['filled', amount],
-      ['filled', usd('60') as Usd],
-    ])
+    assert.deepEqual(
+      (await allExecutions(store)).map((one) => [one.status, one.amount]),
+      [
+        ['filled', amount],
+        ['filled', usd('60') as Usd],
+      ],
+    )
   })
 
   test('stuck executions are those delivered often and never confirmed', async (world) => {
@@ -198,8 +200,7 @@ export const deliveryContract: Contract = (test) => {
     const ids = await tranches(world, 7)
     const left = async () => (await store.deliverDue(acme, 0, deliver)).remaining
     assert.equal(await left(), 7)
-    const handed = idsOf(await poll(store, acme, 4))
-    assert.deepEqual([handed, await left()], [ids.slice(0, 4), 3])
+    assert.deepEqual([idsOf(await poll(store, acme, 4)), await left()], [ids.slice(0, 4), 3])
     await report(store, acme, ids[0] ?? '', failed())
     await store.cancelExecution(ids[1] ?? '', (seen, at) => cancelByHand(seen, 'lost', at), AUDIT)
     await sendPlan(store, acme, { partnerPlanId: 'p7', status: 'cancelled' })
@@ -297,8 +298,7 @@ async function withLateFills(world: World): Promise<{ executionId: string; repor
   ] as const) {
     await report(store, acme, executionId, filled(usd(amount), order))
   }
-  const reportIds = (await store.listLateFills(PAGE)).map(({ reportId }) => reportId)
-  return { executionId, reportIds }
+  return { executionId, reportIds: (await store.listLateFills(PAGE)).map(({ reportId }) => reportId) }
 }
 
 export const lateFillContract: Contract = (test) => {
@@ -359,8 +359,7 @@ export const lateFillContract: Contract = (test) => {
   test('a report on a pending execution is kept, settled when the same one is recorded, and by no other', async (world) => {
     const { store, acme, executionId } = await afterFirst(world, { delivered: false })
     const said = filled(usd('9'), 'o1')
-    const other = filled(usd('8'), 'o2')
-    for (const one of [said, said, other, filled(usd('7'), 'o1')])
+    for (const one of [said, said, filled(usd('8'), 'o2'), filled(usd('7'), 'o1')])
       assert.equal((await report(store, acme, executionId, one)).kind, 'refused')
     const decided = async () =>
       (await store.listLateFills({ after: null, limit: 10 })).map((late) => [
@@ -386,8 +385,7 @@ export const lateFillContract: Contract = (test) => {
     const { store, acme, executionId, amount } = await afterFirst(world, { delivered: false })
     await assert.rejects(accept(world, executionId), problem('late_fill_not_found'))
     await report(store, acme, executionId, filled(amount, 'o1'))
-    const made = await accept(world, executionId)
-    assert.ok(made.kind === 'recorded')
+    assert.ok((await accept(world, executionId)).kind === 'recorded')
     const { window } = (await store.findExecution(executionId)) ?? {}
     assert.deepEqual([window?.reserved, window?.spent, window?.excess], [0n, amount, 0n])
     assert.deepEqual(await poll(store, acme), [])
@@ -558,8 +556,7 @@ export const adjustmentContract: Contract = (test) => {
     for (const month of ['2025-12', '2026-02'])
       assert.deepEqual(await store.readAdjustmentLines(whole(month), EVERYBODY, page), [])
     const last = theirs.at(-1)?.recordedAt ?? JANUARY.end
-    const before = await store.readAdjustmentLines({ ...JANUARY, end: last }, ofBolt, page)
-    assert.equal(before.length, 3)
+    assert.equal((await store.readAdjustmentLines({ ...JANUARY, end: last }, ofBolt, page)).length, 3)
   })
 
   test('a late fill is recorded in full: when it was received, and beside a trade its fee, price and time', async (world) => {

@@ -282,8 +282,7 @@ export const partnerContract: Contract = (test) => {
   test('tiers are listed, and counted, in the order in which they were first set', async ({ store }) => {
     for (const term of ['zz 2026-02', 'aa 2026-02', 'zz 2026-03']) {
       const [name = '', fromMonth = ''] = term.split(' ')
-      const terms = { name, fromMonth, rateBps: 1 }
-      await store.putTier((versions, at) => setTier(versions, terms, at), noted)
+      await store.putTier((versions, at) => setTier(versions, { name, fromMonth, rateBps: 1 }, at), noted)
     }
     const listed = (await store.listTiers()).map(({ name, place }) => `${name} ${place}`)
     assert.deepEqual(listed, ['starter 1', 'growth 2', 'scale 3', 'zz 4', 'aa 5', 'zz 4'])

@@ -148,11 +148,13 @@ export const passContract: Contract = (test) => {
         [plus(T0, 5 * DAY_MS), usd('60'), undefined],
       ],
     )
-    const keys = (await allExecutions(store)).map((one) => [one.windowStart, one.trancheIndex])
-    assert.deepEqual(keys, [
-      [T0, 0],
-      [plus(T0, 5 * DAY_MS), 0],
-    ])
+    assert.deepEqual(
+      (await allExecutions(store)).map((one) => [one.windowStart, one.trancheIndex]),
+      [
+        [T0, 0],
+        [plus(T0, 5 * DAY_MS), 0],
+      ],
+    )
     assert.equal((await poll(store, acme)).length, 2)
   })
 
@@ -343,8 +345,7 @@ export const planPageContract: Contract = (test) => {
     const [early] = await poll(store, acmeLive)
     await report(store, acmeLive, early?.executionId ?? '', filled(usd('10')))
     world.advance(-DAY_MS)
-    const filter = { slug: null, environment: null }
-    const { plans } = await store.listAhead(filter, { after: null, limit: 10 })
+    const { plans } = await store.listAhead({ slug: null, environment: null }, { after: null, limit: 10 })
     assert.deepEqual(
       plans.map(({ tenant, window, place }) => [tenant.tenantId, window.start, place.start, place.budget]),
       [[acmeLive.tenantId, plus(T0, DAY_MS), T0, usd('60')]],

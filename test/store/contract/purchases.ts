@@ -264,8 +264,7 @@ export const purchaseContract: Contract = (test) => {
   test('plans that are over, held or of a disabled user have their purchases booked as well', async (world) => {
     const { store, acme } = world
     await enrol(store, acme, { ...PLAN, status: 'cancelled' })
-    const early = plus(T0, -3 * DAY_MS)
-    await book(world, { executedAt: early })
+    await book(world, { executedAt: plus(T0, -3 * DAY_MS) })
     assert.deepEqual(await windowsOf(world), [{ start: -72, amounts: [60, 0, 20, 0, 40], closed: 'reset' }])
     await sendPlan(store, acme, { partnerPlanId: 'p2' })
     await tick(world, '60000')
@@ -329,8 +328,7 @@ export const purchaseContract: Contract = (test) => {
     // From now on it is an execution like any other: replayed, and its other report is decided beside it.
     assert.equal((await report(store, acme, UNKNOWN, said)).kind, 'replayed')
     await assert.rejects(accept('p1', kept[1]?.reportId ?? 0), problem('late_fill_conflict'))
-    const other = { executionId: UNKNOWN, reportId: kept[1]?.reportId ?? 0 }
-    await store.acceptLateFill(other, acceptLate, noted)
+    await store.acceptLateFill({ executionId: UNKNOWN, reportId: kept[1]?.reportId ?? 0 }, acceptLate, noted)
     assert.equal((await store.findExecution(UNKNOWN))?.adjustments[0]?.usd, usd('1'))
   })
 
@@ -368,8 +366,7 @@ export const purchaseContract: Contract = (test) => {
     for (const tenant of [acme, acmeLive]) await store.keepUnknownFill(tenant, UNKNOWN, said)
     await store.dismissLateFills({ executionId: UNKNOWN, reportId: null }, noted)
     await store.keepUnknownFill(acmeLive, UNKNOWN, said)
-    const kept = await store.listLateFills({ after: null, limit: 10 })
-    assert.deepEqual(each(kept, 'tenant'), [acme])
+    assert.deepEqual(each(await store.listLateFills({ after: null, limit: 10 }), 'tenant'), [acme])
     assert.equal(await store.dismissUnkept(acmeLive, noted), 2)
     await assert.rejects(store.dismissUnkept(acme, noted), problem('late_fill_not_found'))
   })

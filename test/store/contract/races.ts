@@ -122,8 +122,7 @@ export const raceContract: Contract = (test) => {
         [here, there].map((store) => refusal(store.addPartner(partner, AUDIT), 'partner_exists')),
       )
       assert.equal(ends.filter((end) => end === 'partner_exists').length, 1)
-      const filter = { slug: partner.partnerSlug, environment: null }
-      const tenants = await here.listTenants(filter, null)
+      const tenants = await here.listTenants({ slug: partner.partnerSlug, environment: null }, null)
       assert.deepEqual(tenants.map(({ environment }) => environment).sort(), ['live', 'test'])
     }
     assert.equal((await here.listAudit({ after: null, limit: 1_000 })).length, before + ROUNDS)
@@ -433,8 +432,7 @@ export const executionRaceContract: Contract = (test) => {
     const made = await Promise.all(
       due.map(({ executionId }, i) => adjustOn(i % 2 === 0 ? here : there, executionId, '4.00')),
     )
-    const numbers = made.map(({ adjustment }) => adjustment.adjustmentId)
-    assert.equal(new Set(numbers).size, PLANS)
+    assert.equal(new Set(made.map(({ adjustment }) => adjustment.adjustmentId)).size, PLANS)
   })
 
   test('an order that an operator accepts while another execution is confirmed with it is held by one', async (world) => {
@@ -462,8 +460,7 @@ export const executionRaceContract: Contract = (test) => {
     for (const one of pending) await confirmOn(here, world, one, one.executionId)
     const accept = ({ executionId }: Execution) =>
       there.acceptLateFill({ executionId, reportId: null }, acceptLate, noted)
-    const polled = pending.map(() => poll(here, world.acme, 1))
-    await Promise.all([...polled, ...pending.map(accept)])
+    await Promise.all([...pending.map(() => poll(here, world.acme, 1)), ...pending.map(accept)])
     world.advance(HOUR_MS)
     assert.deepEqual(await poll(here, world.acme), [])
     const filled = await allExecutions(here)

@@ -99,8 +99,7 @@ export const sandboxContract: Contract = (test) => {
     await other.end()
     await assert.rejects(begin(acme), problem('database_in_use'))
     await again.end()
-    const last = await begin(acme)
-    await last.end()
+    await (await begin(acme)).end()
   })
 
   test('more advances at once than there are connections leave some to the others', async ({ store }) => {
@@ -244,8 +243,7 @@ export const sandboxContract: Contract = (test) => {
     const { store, acme, acmeLive, bolt } = world
     const key = keyFor(acme)
     await store.addKey(key, AUDIT)
-    const tenants = await inBusiness(world)
-    const others = tenants.filter(({ tenantId }) => tenantId !== acme.tenantId)
+    const others = (await inBusiness(world)).filter(({ tenantId }) => tenantId !== acme.tenantId)
     const before = await Promise.all(others.map((tenant) => allOf(world, tenant)))
     const entries = await audited(world)
     assert.deepEqual(await store.resetSandbox(acme, AUDIT), {

@@ -126,8 +126,7 @@ export const tenancyContract: Contract = (test) => {
       await assert.rejects(looking, { message: 'only looked' })
     }
     assert.equal((await store.findExecution(executionId))?.execution.status, 'sent')
-    const mine = await report(store, acme, executionId, filled(amount))
-    assert.equal(mine.kind, 'recorded')
+    assert.equal((await report(store, acme, executionId, filled(amount))).kind, 'recorded')
     for (const stranger of strangers(world)) {
       await assert.rejects(
         report(store, stranger, executionId, filled(amount)),
@@ -138,8 +137,7 @@ export const tenancyContract: Contract = (test) => {
 
   test('an order id is taken within its tenant only', async (world) => {
     const { store, acme } = world
-    const tenants = [acme, ...strangers(world)]
-    for (const tenant of tenants) await enrol(store, tenant)
+    for (const tenant of [acme, ...strangers(world)]) await enrol(store, tenant)
     await tick(world, '60000')
     const [first] = await poll(store, acme)
     if (!first) throw new Error('nothing fired')

@@ -140,8 +140,7 @@ export const wakeUpContract: Contract = (test) => {
     const { store, acme, acmeLive, bolt } = world
     const hosts = [store, await world.connect()]
     const hook = await webhook(store, acme)
-    const other = await webhook(store, bolt)
-    await store.noteTest(bolt, announced(bolt, other, 0), TAKEN)
+    await store.noteTest(bolt, announced(bolt, await webhook(store, bolt), 0), TAKEN)
     assert.deepEqual(await store.listDeliveries(acme), [])
     for (let count = 1; count <= DELIVERIES_KEPT + 3; count++) {
       world.advance(1)
@@ -173,8 +172,7 @@ export const wakeUpContract: Contract = (test) => {
     const hook = await webhook(store, acme)
     await webhook(store, acmeLive)
     const test = { ...testOf(acme), webhook: { ...hook, url: 'https://a.example:8443/secret?token=1' } }
-    const long = { ...UNDELIVERED, reason: 'x'.repeat(600) }
-    const noted = await store.noteTest(acme, test, long)
+    const noted = await store.noteTest(acme, test, { ...UNDELIVERED, reason: 'x'.repeat(600) })
     assert.deepEqual(noted, {
       ...{ count: 0, earliest: `exec_${'0'.repeat(32)}`, endedAt: now(), origin: 'https://a.example:8443' },
       ...{ statusCode: 500, reason: 'x'.repeat(500), durationMs: 5 },
