@@ -405,7 +405,7 @@ for (const kind of ['file', 'server'] as const) {
       ['plan_cancelled', partnerPlanId],
     ])
     assert.deepEqual(
-      (await activeOf()).map((one) => one.partnerPlanId),
+      each(await activeOf(), 'partnerPlanId'),
       others.map((one) => one.partnerPlanId),
     )
     assert.equal(await place.within(async (store) => (await store.findPartner('acme'))?.held), true)

@@ -177,8 +177,11 @@ export const report = (
   )
 
 /** Accepts a stored report, as an operator does. */
-export const accept = ({ store }: World, executionId: string, reportId: number | null = null) =>
-  store.acceptLateFill({ executionId, reportId }, acceptLate, noted)
+export const accept = (
+  { store }: Pick<World, 'store'>,
+  executionId: string,
+  reportId: number | null = null,
+) => store.acceptLateFill({ executionId, reportId }, acceptLate, noted)
 
 /** Corrects the amount of an execution, as an operator does; the reason names the amount. */
 export const adjustTo = ({ store }: World, executionId: string, amount: string) =>
@@ -189,6 +192,7 @@ export const adjustTo = ({ store }: World, executionId: string, amount: string) 
   )
 
 export const PAGE = { after: null, limit: 1_000 }
+export const EVERYBODY = { slug: null, environment: null }
 
 const ROWS_MAX = 1_000
 
@@ -231,14 +235,11 @@ export const failed = (order: string = randomUUID()): Report => ({
 })
 
 export async function allExecutions(store: Store): Promise<ListedExecution[]> {
-  return store.listExecutions(
-    { slug: null, environment: null, status: null, stuck: false },
-    { after: null, limit: 1_000_000 },
-  )
+  return store.listExecutions({ ...EVERYBODY, status: null, stuck: false }, { after: null, limit: 1_000_000 })
 }
 
 export const allPlans = (store: Store): Promise<ListedPlan[]> =>
-  store.listPlans({ slug: null, environment: null }, { after: null, limit: 1_000_000 })
+  store.listPlans(EVERYBODY, { after: null, limit: 1_000_000 })
 
 let keys = 0
 export function keyFor(tenant: Tenant, { lifetimeMs = null as number | null, sha256 = '' } = {}): NewKey {

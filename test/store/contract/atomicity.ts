@@ -162,10 +162,8 @@ export const atomicityContract: Contract = (test) => {
       })
     const user = (id: string) => link(store, acme, id)
     const outcomes = await Promise.allSettled([page(), user('u7'), page(), user('u8'), page(), user('u9')])
-    assert.deepEqual(
-      each(outcomes, 'status'),
-      outcomes.map((_, i) => (i % 2 === 0 ? 'rejected' : 'fulfilled')),
-    )
+    const expected = outcomes.map((_, i) => (i % 2 === 0 ? 'rejected' : 'fulfilled'))
+    assert.deepEqual(each(outcomes, 'status'), expected)
     const users = await store.listUsers(acme, { after: null, limit: 100 })
     assert.deepEqual(users.map(({ partnerUserId }) => partnerUserId).sort(), ['u1', 'u7', 'u8', 'u9'])
     assert.deepEqual([await store.findPlans('p1'), decided], [before, 6])
@@ -180,10 +178,8 @@ export const atomicityContract: Contract = (test) => {
         }),
       ),
     )
-    assert.deepEqual(
-      each(outcomes, 'status'),
-      outcomes.map((_, i) => (i % 3 === 0 ? 'rejected' : 'fulfilled')),
-    )
+    const expected = outcomes.map((_, i) => (i % 3 === 0 ? 'rejected' : 'fulfilled'))
+    assert.deepEqual(each(outcomes, 'status'), expected)
     const users = await store.listUsers(acme, { after: null, limit: 500 })
     assert.deepEqual(
       new Set(users.map(({ partnerUserId }) => partnerUserId)),

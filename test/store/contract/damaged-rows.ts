@@ -80,7 +80,6 @@ export const damagedRowContract: Contract = (test) => {
 
   test('a late fill that is not what the partner reported is not accepted, and its retry is answered as ever', async (world) => {
     const { another } = world
-
     for (const sql of [
       'update late_reports set usd_amount = usd_amount + 1',
       "update late_reports set fingerprint = 'x' || substr(fingerprint, 2)",

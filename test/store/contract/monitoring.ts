@@ -43,13 +43,12 @@ import {
 const kindsOf = (found: { kind: string }[]) => [...new Set(found.map(({ kind }) => kind))].sort()
 
 type Recorded = Extract<Confirmation, { kind: 'recorded' }>
-const amount = (text: string): Usd => usd(text)
 
 /** The faults after a confirmation of 10 dollars that `wrong` has changed. */
 const afterConfirming = async (world: World, wrong: (made: Recorded) => Recorded): Promise<string[]> => {
   const { store, acme, executionId } = await afterFirst(world)
   const decide = (seen: ExecutionFacts, now: Instant): Confirmation => {
-    const made = confirm(seen, filled(amount('10'), 'o1'), now)
+    const made = confirm(seen, filled(usd('10'), 'o1'), now)
     assert.ok(made.kind === 'recorded')
     return wrong(made)
   }
@@ -58,18 +57,15 @@ const afterConfirming = async (world: World, wrong: (made: Recorded) => Recorded
 }
 
 const WRONG_CONFIRMATIONS: [kind: string, wrong: (made: Recorded) => Recorded][] = [
-  ['window_spent', (made) => ({ ...made, window: { ...made.window, spent: amount('9') } })],
-  ['window_reserved', (made) => ({ ...made, window: { ...made.window, reserved: amount('10') } })],
-  [
-    'window_excess',
-    (made) => ({ ...made, window: { ...made.window, spent: amount('6'), excess: amount('4') } }),
-  ],
+  ['window_spent', (made) => ({ ...made, window: { ...made.window, spent: usd('9') } })],
+  ['window_reserved', (made) => ({ ...made, window: { ...made.window, reserved: usd('10') } })],
+  ['window_excess', (made) => ({ ...made, window: { ...made.window, spent: usd('6'), excess: usd('4') } })],
   [
     'trade_amount',
     (made) => ({
       ...made,
-      window: { ...made.window, spent: amount('11') },
-      trade: { ...made.trade, report: filled(amount('11'), 'o1') },
+      window: { ...made.window, spent: usd('11') },
+      trade: { ...made.trade, report: filled(usd('11'), 'o1') },
     }),
   ],
   ['trade_received', (made) => ({ ...made, trade: { ...made.trade, receivedAt: made.trade.recordedAt } })],
@@ -86,9 +82,8 @@ async function liveOut(world: World, plans: number): Promise<string[]> {
 
 export const monitoringContract: Contract = (test) => {
   test('the check names the rule that a wrong confirmation broke', async (world) => {
-    for (const [kind, wrong] of WRONG_CONFIRMATIONS) {
+    for (const [kind, wrong] of WRONG_CONFIRMATIONS)
       assert.deepEqual(await afterConfirming(await world.another(), wrong), [kind])
-    }
     assert.deepEqual(await afterConfirming(world, (made) => made), [])
   })
 
@@ -111,13 +106,13 @@ export const monitoringContract: Contract = (test) => {
   test('the check finds a plan without the window it must have, and an adjustment below nothing', async (plan) => {
     await enrol(plan.store, plan.acme)
     await plan.store.changePlan(plan.acme, PLAN, (seen, now) => ({
-      ...writePlan(seen, { ...PLAN, amount: amount('70') }, now),
+      ...writePlan(seen, { ...PLAN, amount: usd('70') }, now),
       open: null,
     }))
     assert.deepEqual(kindsOf(await plan.store.findFaults()), ['plan_window'])
     const world = await plan.another()
     const { executionId } = await firstTranche(world)
-    await report(world.store, world.acme, executionId, filled(amount('10'), 'o1'))
+    await report(world.store, world.acme, executionId, filled(usd('10'), 'o1'))
     const none = { usd: ZERO_USD, btc: 0n as never }
     const origin = { reason: 'wrong', reportId: null, partnerOrderId: null, fill: null }
     const below = (text: string) =>
@@ -125,7 +120,7 @@ export const monitoringContract: Contract = (test) => {
         executionId,
         ({ window, latestId }, recordedAt) => {
           assert.ok(window)
-          const change = { ...none, usd: amount(text), adjustmentId: latestId + 1, executionId, recordedAt }
+          const change = { ...none, usd: usd(text), adjustmentId: latestId + 1, executionId, recordedAt }
           return {
             window: { ...window, spent: (window.spent + change.usd) as Usd },
             adjustment: { ...change, ...origin },
@@ -157,7 +152,7 @@ export const monitoringContract: Contract = (test) => {
         { slug: 'acme', environment: tenant.environment, status: null, stuck: true },
         { after: null, limit: 1 },
       )
-      await report(store, tenant, execution?.executionId ?? '', filled(amount('11'), 'o1'))
+      await report(store, tenant, execution?.executionId ?? '', filled(usd('11'), 'o1'))
     }
     assert.deepEqual(await warned(), [])
     await store.changePartner('acme', (seen) => ({ ...seen, held: true }), AUDIT)
@@ -173,10 +168,7 @@ export const monitoringContract: Contract = (test) => {
     const { store, acmeLive: tenant } = world
     const [early = '', timely = '', late = '', failing = ''] = await liveOut(world, 4)
     world.advance(MINUTE_MS)
-    const dated = (ms: number, order: string) => ({
-      ...filled(amount('10'), order),
-      executedAt: plus(T0, -ms),
-    })
+    const dated = (ms: number, order: string) => ({ ...filled(usd('10'), order), executedAt: plus(T0, -ms) })
     const named = async () =>
       (await store.findWarnings()).filter(({ kind }) => kind === 'fill_early').map(({ subject }) => subject)
     await report(store, tenant, early, dated(EARLY_FILL_MS + 1, 'o1'))
@@ -206,7 +198,7 @@ export const monitoringContract: Contract = (test) => {
     await tick(world)
     const blind = (await poll(store, tenant)).find(({ firing }) => firing.price === null)?.executionId ?? ''
     const at = (executionPrice: string, coins: string): Report => ({
-      ...filled(amount('10')),
+      ...filled(usd('10')),
       executionPrice: price(executionPrice),
       btcAmount: btc(coins),
     })
@@ -225,7 +217,7 @@ export const monitoringContract: Contract = (test) => {
     const to = (id: string, coins: string) =>
       store.adjustTrade(
         id,
-        (seen, now) => adjust(seen, { usd: amount('10'), btc: btc(coins), reason: 'satoshis' }, now),
+        (seen, now) => adjust(seen, { usd: usd('10'), btc: btc(coins), reason: 'satoshis' }, now),
         noted,
       )
     for (const id of [saw, blind]) await to(id, '0.00016666')
@@ -257,7 +249,7 @@ export const monitoringContract: Contract = (test) => {
     assert.deepEqual(await backlog(), [2, 0, null])
     world.advance(1)
     assert.deepEqual(await backlog(), [2, 1, T0])
-    await report(store, acme, mine?.executionId ?? '', filled(amount('10')))
+    await report(store, acme, mine?.executionId ?? '', filled(usd('10')))
     assert.deepEqual(await backlog(), [1, 0, null])
     world.advance(LEASE_MS)
     assert.deepEqual(await backlog(), [1, 1, T0])

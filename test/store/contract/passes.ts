@@ -12,6 +12,7 @@ import {
   allExecutions,
   allPlans,
   type Contract,
+  each,
   enrol,
   enrolAll,
   filled,
@@ -67,7 +68,6 @@ export const passContract: Contract = (test) => {
 
   test('a pass knows its own price, else the newest stored, and the gaps between the last passes', async (world) => {
     const { store, advance, now } = world
-
     const first = await store.beginPass({ price: price('60000'), source: 'test' })
     assert.deepEqual([first.price, first.passGapsMs], [{ price: price('60000'), at: T0 }, []])
     advance(5 * MINUTE_MS)
@@ -148,13 +148,10 @@ export const passContract: Contract = (test) => {
         [plus(T0, 5 * DAY_MS), usd('60'), undefined],
       ],
     )
-    assert.deepEqual(
-      (await allExecutions(store)).map((one) => [one.windowStart, one.trancheIndex]),
-      [
-        [T0, 0],
-        [plus(T0, 5 * DAY_MS), 0],
-      ],
-    )
+    assert.deepEqual(each(await allExecutions(store), 'windowStart', 'trancheIndex'), [
+      [T0, 0],
+      [plus(T0, 5 * DAY_MS), 0],
+    ])
     assert.equal((await poll(store, acme)).length, 2)
   })
 

@@ -347,7 +347,6 @@ export const purchaseContract: Contract = (test) => {
 
   test('what cannot be kept of unknown executions is counted, until an operator has looked', async (world) => {
     const { store, acme } = world
-
     // More dollars than the ledger's integers hold.
     await store.keepUnknownFill(acme, UNKNOWN, filled((2n ** 63n) as ReturnType<typeof usd>, 'vast'))
     await store.keepUnknownFill(acme, UNKNOWN, filled(usd('12'), 'gone'))
@@ -360,7 +359,6 @@ export const purchaseContract: Contract = (test) => {
 
   test('a report of an unknown execution that another tenant has reported is counted, not dropped', async (world) => {
     const { store, acme, acmeLive } = world
-
     const said = filled(usd('12'), 'gone')
     // With the key of the wrong environment first, then with the right one.
     for (const tenant of [acme, acmeLive]) await store.keepUnknownFill(tenant, UNKNOWN, said)

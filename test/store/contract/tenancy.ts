@@ -90,9 +90,8 @@ export const tenancyContract: Contract = (test) => {
   test('disabling a user stops the plans and executions of that user alone', async (world) => {
     const { store, acme } = world
     for (const tenant of [acme, ...strangers(world)]) {
-      for (const user of ['u1', 'u2']) {
+      for (const user of ['u1', 'u2'])
         await enrol(store, tenant, { partnerUserId: user, partnerPlanId: `p-${user}` })
-      }
     }
     await tick(world, '60000')
     const { plansPaused, executionsCancelled } = await setUser(store, acme, 'u1', 'disabled')
@@ -113,14 +112,11 @@ export const tenancyContract: Contract = (test) => {
   test('confirmExecution shows a stranger nothing, and changes nothing for it', async (world) => {
     const { store, acme, executionId, amount } = await afterFirst(world)
     for (const stranger of strangers(world)) {
-      for (const said of [filled(amount), failed()]) {
+      for (const said of [filled(amount), failed()])
         await assert.rejects(report(store, stranger, executionId, said), problem('execution_not_found'))
-      }
       const looking = store.confirmExecution(stranger, { executionId, partnerOrderId: 'o' }, (seen) => {
-        assert.deepEqual(
-          [seen.execution, seen.window, seen.trade, seen.orderHeldBy],
-          [null, null, null, null],
-        )
+        const { execution, window, trade, orderHeldBy } = seen
+        assert.deepEqual([execution, window, trade, orderHeldBy], [null, null, null, null])
         throw new Error('only looked')
       })
       await assert.rejects(looking, { message: 'only looked' })

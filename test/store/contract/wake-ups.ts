@@ -40,9 +40,7 @@ async function passInPages({ store, machine }: World): Promise<number> {
 export const wakeUpContract: Contract = (test) => {
   test('a pass leaves one wake-up for each tenant with a webhook, which is claimed once', async (world) => {
     const { store, acme, acmeLive, bolt } = world
-    for (const tenant of [acme, acmeLive, bolt]) {
-      await enrolAll(store, tenant, ['p1', 'p2', 'p3'])
-    }
+    for (const tenant of [acme, acmeLive, bolt]) await enrolAll(store, tenant, ['p1', 'p2', 'p3'])
     for (const tenant of [acme, bolt]) await webhook(store, tenant)
     const passId = await passInPages(world)
     assert.deepEqual(await store.claimWakeUps(passId - 1), [])
@@ -81,7 +79,6 @@ export const wakeUpContract: Contract = (test) => {
 
   test('a page that is undone leaves no wake-up, and one without news none either', async (world) => {
     const { store, acme, machine } = world
-
     await enrolAll(store, acme, ['p1', 'p2'])
     await webhook(store, acme)
     const pass = await store.beginPass({ price: price('60000'), source: 'test' })
@@ -116,7 +113,6 @@ export const wakeUpContract: Contract = (test) => {
 
   test('the outcome of an attempt is entered, unless the webhook was replaced meanwhile', async (world) => {
     const { store, acme, bolt } = world
-
     const first = await webhook(store, acme, 'first')
     const enter = () =>
       store.noteAttempt(announced(acme, first), UNDELIVERED, (seen, now) =>
