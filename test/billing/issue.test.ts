@@ -36,12 +36,8 @@ const SETTINGS = {
 /** Four partners with an October, one of whom owes nothing, seen from November. */
 async function november(t: Parameters<typeof openOffice>[0]): Promise<Office> {
   const office = await openOffice(t, utc(2026, 8), ['acme', 'bolt', 'core', 'idle'])
-  for (const [slug, dollars] of [
-    ['acme', '1234567.89'],
-    ['bolt', '10000.00'],
-    ['core', '400.00'],
-  ] as const)
-    office.enter(slug, 'live', [{ user: 'u', at: utc(2026, 9, 5), usd: dollars, btc: '0.5' }])
+  for (const [slug, usd] of Object.entries({ acme: '1234567.89', bolt: '10000.00', core: '400.00' }))
+    office.enter(slug, 'live', [{ user: 'u', at: utc(2026, 9, 5), usd, btc: '0.5' }])
   office.setClock(utc(2026, 10, 3))
   return office
 }
@@ -65,10 +61,8 @@ test('numbers are given to a month once, in the order of the partners, and print
   const issue = `billing issue --month 2026-10 --settings ${settings}`
   const page = 'billing invoice --partner acme --month 2026-10 --format md'
   const draft = await office.tranche(`${page} --settings ${settings}`)
-  assert.match(
-    draft.out,
-    /^# Draft of an invoice\n\n\*\*Draft: this is not an invoice yet\. It has no number\.\*\*/,
-  )
+  const unnumbered = '# Draft of an invoice\n\n**Draft: this is not an invoice yet. It has no number.**'
+  assert.ok(draft.out.startsWith(unnumbered), draft.out)
   assert.doesNotMatch(draft.out, /Pay to|Due date|Invoice date/)
   assert.match(draft.err, /tranche billing issue gives the invoice its number/)
   const one = await office.tranche(`${issue} --partner bolt`)
@@ -228,32 +222,24 @@ test('a credit note names the invoice that it corrects, and an index has both, b
     /^\| \*\*Total credited, USD\*\* \| {2}\| 1,190\.01 \|$/m,
   ])
     assert.match(page, line)
-  assert.match(
-    await office.read('billing invoice --number R-2027-01'),
-    /<h1>Credit note<\/h1><p>R-2027-01<\/p>/,
-  )
-  const json = await office.json('billing invoice --number R-2027-01 --format json')
-  assert.deepEqual(
-    [json.corrects, json.reason, json.partner.name],
-    ['R-2026-0001', 'overcharged', 'Acme GmbH'],
-  )
+  const html = await office.read('billing invoice --number R-2027-01')
+  assert.match(html, /<h1>Credit note<\/h1><p>R-2027-01<\/p>/)
+  const { corrects, reason, partner } = await office.json('billing invoice --number R-2027-01 --format json')
+  assert.deepEqual([corrects, reason, partner.name], ['R-2026-0001', 'overcharged', 'Acme GmbH'])
   assert.deepEqual(short(await rowsOf(office, 'billing issued --from 2026-01 --to 2026-12')), OCTOBER)
   const both = await office.read('billing issued --from 2026-11 --to 2027-01')
   assert.match(both, /^TOTAL +-? .* 3372\.98 +630\.99 +4003\.97$/m)
   const mine = await office.read('billing issued --from 2026-11 --to 2027-01 --partner bolt')
   assert.deepEqual(mine.match(/R-\d+-\d+/g), ['R-2026-0002'])
   const report = await office.read('billing export --from 2026-11 --to 2027-01 --report invoices --totals')
-  assert.equal(
-    report.split('\r\n')[4],
+  assert.deepEqual(report.split('\r\n').slice(4, 6), [
     'R-2027-01,2027-01-05,,acme,2026-10,R-2026-0001,-1000.01,-190.00,-1190.01',
-  )
-  assert.equal(report.split('\r\n')[5], 'TOTAL,,,,,,3372.98,630.99,4003.97')
-  const audit = await rowsOf(office, 'audit')
-  assert.deepEqual(
-    audit.map(({ action }) => action).filter((action) => action?.startsWith('billing.')),
-    ['billing.issue', 'billing.issue', 'billing.issue', 'billing.credit'],
-  )
-  const { detail } = audit.find(({ action }) => action === 'billing.credit') ?? {}
+    'TOTAL,,,,,,3372.98,630.99,4003.97',
+  ])
+  const audit = (await rowsOf(office, 'audit')).filter(({ action }) => action?.startsWith('billing.'))
+  const issue = 'billing.issue'
+  assert.deepEqual(each(audit, 'action'), [issue, issue, issue, 'billing.credit'])
+  const { detail } = audit.at(-1) ?? {}
   assert.equal((detail as unknown as { reason: string }).reason, 'overcharged')
 })
 
@@ -262,10 +248,9 @@ test('what a correction gives back in the present month is not credited as well'
   const settings = office.settings(SETTINGS)
   await office.read(`billing issue --month 2026-10 --settings ${settings}`)
   office.setClock(utc(2026, 10, 5))
-  const trades = await office.json(
+  const [{ execution_id: id, usd_amount: spent }] = await office.json(
     'billing export --month 2026-10 --partner acme --report trades --format json',
   )
-  const [{ execution_id: id, usd_amount: spent }] = trades
   const adjust = async (usd: string, btc: string) =>
     (await office.tranche(`trade adjust ${id} --usd ${usd} --btc ${btc} --reason wrong`)).err
   const less = (Number(spent) - 1_000).toFixed(2)
