@@ -151,14 +151,8 @@ export async function tick(
   usdPrice?: string | Price,
 ): Promise<PassResult> {
   const at = typeof usdPrice === 'string' ? price(usdPrice) : usdPrice
-  const report = await runPass({
-    store,
-    machine,
-    observe: async () => ({
-      price: at === undefined ? null : { price: at, source: 'test' },
-      testimony: 'none',
-    }),
-  })
+  const seen = at === undefined ? null : { price: at, source: 'test' }
+  const report = await runPass({ store, machine, observe: async () => ({ price: seen, testimony: 'none' }) })
   if (!report) throw new Error('another tick is running')
   return report
 }

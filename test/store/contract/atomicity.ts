@@ -181,10 +181,8 @@ export const atomicityContract: Contract = (test) => {
     const expected = outcomes.map((_, i) => (i % 3 === 0 ? 'rejected' : 'fulfilled'))
     assert.deepEqual(each(outcomes, 'status'), expected)
     const users = await store.listUsers(acme, { after: null, limit: 500 })
-    assert.deepEqual(
-      new Set(users.map(({ partnerUserId }) => partnerUserId)),
-      new Set(Array.from({ length: 200 }, (_, i) => `u${i}`).filter((_, i) => i % 3 !== 0)),
-    )
+    const kept = Array.from({ length: 200 }, (_, i) => `u${i}`).filter((_, i) => i % 3 !== 0)
+    assert.deepEqual(new Set(each(users, 'partnerUserId')), new Set(kept))
   })
 
   test('writes of one turn see each other, in the order they were made', async (world) => {
@@ -241,10 +239,8 @@ export const atomicityContract: Contract = (test) => {
       ),
     )
     const isGood = due.map((_, i) => i !== 2)
-    assert.deepEqual(
-      each(outcomes, 'status'),
-      isGood.map((good) => (good ? 'fulfilled' : 'rejected')),
-    )
+    const expected = isGood.map((good) => (good ? 'fulfilled' : 'rejected'))
+    assert.deepEqual(each(outcomes, 'status'), expected)
     const found = await Promise.all(due.map(({ executionId }) => store.findExecution(executionId)))
     assert.deepEqual(
       found.map((one) => [one?.execution.status, one?.trade !== null, one?.window.spent]),

@@ -192,11 +192,8 @@ export const purchaseContract: Contract = (test) => {
     assert.ok(made.kind === 'booked')
     assert.equal(made.schedule?.trancheIndex, 2)
     const [after] = await store.findPlans('p1')
-    assert.deepEqual(
-      [before, after].map((one) => one?.schedule?.layout?.unitsFired),
-      [1, 2],
-      'it was a unit of its slot',
-    )
+    const fired = [before, after].map((one) => one?.schedule?.layout?.unitsFired)
+    assert.deepEqual(fired, [1, 2], 'it was a unit of its slot')
     assert.equal(after?.schedule?.fireable, usd('40'))
     // Both units of the slot are pending, so the next one comes with the next slot, and spends its usual amount.
     assert.equal((await tick(world, '1')).executionsCreated, 0)
@@ -251,10 +248,8 @@ export const purchaseContract: Contract = (test) => {
     await tick(world, '60000')
     const after = await windowsOf(world)
     assert.deepEqual(after.slice(1, 3), lost)
-    assert.deepEqual(
-      [after[3]?.amounts[0], after[3]?.closed, Math.floor(after[3]?.start ?? 0)],
-      [35, null, 48],
-    )
+    const { amounts, closed, start } = after[3] ?? assert.fail('no window was opened')
+    assert.deepEqual([amounts[0], closed, Math.floor(start)], [35, null, 48])
     await sound(world)
     // Every idempotency key is different.
     const keys = (await allExecutions(world.store)).map((one) => `${one.windowStart} ${one.trancheIndex}`)

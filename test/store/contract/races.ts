@@ -268,11 +268,8 @@ export const raceContract: Contract = (test) => {
     for (const round of [0, 1, 2]) {
       const partnerUserId = `u-${round}`
       await link(here, acme, partnerUserId)
-      await Promise.all(
-        Array.from({ length: 20 }, (_, i) =>
-          sendPlan(here, acme, { partnerUserId, partnerPlanId: `${partnerUserId}-${i}` }),
-        ),
-      )
+      const ids = plansNamed(20).map((name) => `${partnerUserId}-${name}`)
+      await Promise.all(ids.map((partnerPlanId) => sendPlan(here, acme, { partnerUserId, partnerPlanId })))
       world.advance(60_000)
       await Promise.all([tick(world, '60000'), setUser(there, acme, partnerUserId, 'disabled')])
       assert.deepEqual((await here.deliverDue(acme, 500, (one) => one)).executions, [])

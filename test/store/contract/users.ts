@@ -163,9 +163,7 @@ export const userContract: Contract = (test) => {
     const { store, acme } = world
     await link(store, acme)
     await link(store, acme, 'u2')
-    await Promise.all(
-      Array.from({ length: MANY }, (_, i) => sendPlan(store, acme, { partnerPlanId: `p${i}` })),
-    )
+    await Promise.all(plansNamed(MANY).map((partnerPlanId) => sendPlan(store, acme, { partnerPlanId })))
     await sendPlan(store, acme, { partnerUserId: 'u2', partnerPlanId: 'other' })
     await tick(world, '60000')
     const stopping = setUser(store, acme, 'u1', 'disabled')
@@ -189,10 +187,7 @@ export const userContract: Contract = (test) => {
     const other = await world.connect()
     await enrolAll(store, acme, plansNamed(MANY))
     await tick(world, '60000')
-    const ends = await Promise.all([
-      setUser(store, acme, 'u1', 'disabled'),
-      setUser(other, acme, 'u1', 'disabled'),
-    ])
+    const ends = await Promise.all([store, other].map((one) => setUser(one, acme, 'u1', 'disabled')))
     const counts = ends.map(({ plansPaused, executionsCancelled }) => [plansPaused, executionsCancelled])
     assert.ok(counts.some(([paused, cancelled]) => paused === MANY && cancelled === MANY))
     assert.ok(counts.every(([paused, cancelled]) => paused === cancelled && [0, MANY].includes(paused ?? 0)))
