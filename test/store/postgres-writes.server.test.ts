@@ -5,7 +5,6 @@ import assert from 'node:assert/strict'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { machineAt } from '../../src/machine.ts'
 import { openStore } from '../../src/store/postgres/open.ts'
 import { type Connection, connect, type WriteTx } from '../../src/store/postgres/server/connection.ts'
 import { migrate } from '../../src/store/postgres/server/migrate.ts'
@@ -25,6 +24,7 @@ import {
   startStandby,
 } from '../support/postgres-server.ts'
 import { until } from '../support/within.ts'
+import { besideStore } from './postgres.ts'
 import { AUDIT, each, enrolAll, filled, link, plansNamed, poll, populate, report, T0, tick } from './world.ts'
 
 const MARK = query('insert into marks (mark) values (:mark)')
@@ -219,13 +219,9 @@ test('a pool whose connections are all in use says so after ten seconds', async 
   const done = Promise.withResolvers<void>()
   const first = mark(connection, () => done.promise)
   const began = performance.now()
-  await assert.rejects(
-    connection.look((tx) => tx.get(PID)),
-    {
-      code: 'database_locked',
-      message: /^No connection to postgres:\/\/.* was free or could be made in time: run it again\.$/,
-    },
-  )
+  const message = /^No connection to postgres:\/\/.* was free or could be made in time: run it again\.$/
+  const looked = connection.look((tx) => tx.get(PID))
+  await assert.rejects(looked, { code: 'database_locked', message })
   assert.ok(performance.now() - began < 15_000)
   done.resolve()
   // The server has ended a transaction that was idle for so long, so it is repeated.
@@ -254,10 +250,8 @@ async function withStandby(t: TestContext) {
   const caughtUp = async (): Promise<void> => {
     const [at] = await primary.ask<{ lsn: string }>('select pg_current_wal_lsn()::text as lsn')
     await until(WAIT_MAX_MS, 'a standby that has caught up', async () => {
-      const [row] = await standby.ask<{ has: boolean }>(
-        `select pg_last_wal_replay_lsn() >= '${at?.lsn}' as has`,
-      )
-      return row?.has
+      const has = `select pg_last_wal_replay_lsn() >= '${at?.lsn}' as has`
+      return (await standby.ask<{ has: boolean }>(has))[0]?.has
     })
   }
   return {
@@ -270,9 +264,8 @@ async function withStandby(t: TestContext) {
       await caughtUp()
       await standby.ask(`alter system set primary_conninfo = ''`)
       await standby.ask('select pg_reload_conf()')
-      await until(WAIT_MAX_MS, 'a standby that follows nobody', async () => {
-        return (await primary.ask('select from pg_stat_replication')).length === 0
-      })
+      const isAlone = async () => (await primary.ask('select from pg_stat_replication')).length === 0
+      await until(WAIT_MAX_MS, 'a standby that follows nobody', isAlone)
     },
     /** The primary ends, and the standby takes its place, as a recovery to a point in time does. */
     async takeOver(): Promise<void> {
@@ -311,10 +304,7 @@ test('with everything stopped first, a recovery to a point in time is noticed al
   assert.deepEqual([said?.kind, said?.by], ['timeline', 'tranche'])
   assert.match(said?.reason ?? '', /is on timeline 2, and the last write was made on timeline 1/)
   assert.deepEqual(await standby.ask('select from tranche.frozen', DATABASE), [])
-  await assert.rejects(
-    store.deliverDue(acmeLive, 1, (seen) => seen),
-    { code: 'database_frozen' },
-  )
+  await assert.rejects(poll(store, acmeLive), { code: 'database_frozen' })
   await assert.rejects(store.beginPass(null), { code: 'database_frozen' })
   assert.equal((await standby.ask('select from tranche.frozen', DATABASE)).length, 1)
   await store.resume(AUDIT)
@@ -346,10 +336,8 @@ test('another server is noticed by its system identifier, and one that is frozen
   const { acmeLive } = await populate(store)
   const moveLine = () => primary.ask(`update tranche.server_line set system_id = '1'`, DATABASE)
   await moveLine()
-  assert.match(
-    (await store.readFrozen())?.reason ?? '',
-    /another server .* than the one that took the last write \(1\)/,
-  )
+  const { reason } = (await store.readFrozen()) ?? {}
+  assert.match(reason ?? '', /another server .* than the one that took the last write \(1\)/)
   await link(store, acmeLive, 'first')
   assert.equal((await store.readFrozen())?.kind, 'timeline')
   await store.resume(AUDIT)
@@ -403,11 +391,7 @@ test('the schema of a new database is not told as made on one disk alone', async
 })
 
 test('confirmations of a key that arrive together share a transaction', async (t) => {
-  const url = await ownDatabase(temporaryFolder(t))
-  const { machine } = machineAt(T0)
-  const store = await openStore(url, { clock: machine.clock, create: true })
-  t.after(() => store.close())
-  const { acme } = await populate(store)
+  const { url, machine, store, acme } = await besideStore(t)
   await enrolAll(store, acme, plansNamed(50))
   await tick({ store, machine }, '60000')
   const due = await poll(store, acme)
@@ -420,11 +404,7 @@ test('confirmations of a key that arrive together share a transaction', async (t
 })
 
 test('an error that one confirmation meets is not that of the others in its group', async (t) => {
-  const url = await ownDatabase(temporaryFolder(t))
-  const { machine } = machineAt(T0)
-  const store = await openStore(url, { clock: machine.clock, create: true })
-  t.after(() => store.close())
-  const { acme } = await populate(store)
+  const { url, machine, store, acme } = await besideStore(t)
   await enrolAll(store, acme, plansNamed(5))
   await tick({ store, machine }, '60000')
   const due = await poll(store, acme)
@@ -444,8 +424,6 @@ test('an error that one confirmation meets is not that of the others in its grou
   const outcomes = await Promise.allSettled(
     due.map(({ executionId, amount }, i) => report(store, acme, executionId, filled(amount, `o${i}`))),
   )
-  assert.deepEqual(
-    outcomes.map((one) => (one.status === 'fulfilled' ? one.value.kind : one.reason.code)),
-    ['recorded', 'recorded', 'database_locked', 'recorded', 'recorded'],
-  )
+  const made = outcomes.map((one) => (one.status === 'fulfilled' ? one.value.kind : one.reason.code))
+  assert.deepEqual(made, ['recorded', 'recorded', 'database_locked', 'recorded', 'recorded'])
 })
