@@ -111,31 +111,20 @@ test('the standby is away', async (t) => {
   await standby.ask('select pg_reload_conf()')
   await server.ask(`alter system set synchronous_standby_names = 'b'`)
   await server.ask('select pg_reload_conf()')
-  await until(
-    WAIT_MAX_MS,
-    'a standby that counts',
-    async () => (await server.ask(`select 1 from pg_stat_replication where sync_state = 'sync'`))[0],
-  )
+  const standbys = (where = 'true') => server.ask(`select 1 from pg_stat_replication where ${where}`)
+  await until(WAIT_MAX_MS, 'a standby that counts', async () => (await standbys(`sync_state = 'sync'`))[0])
   // A write has waited for it: its absence is reported from then on.
   await store.probeWrite()
   assert.deepEqual(await found('standby_away'), [])
   standby.kill('SIGKILL')
-  await until(
-    WAIT_MAX_MS,
-    'no standby',
-    async () => (await server.ask('select 1 from pg_stat_replication')).length === 0,
-  )
-  assert.match(
-    (await found('standby_away'))[0]?.message ?? '',
-    /synchronous_standby_names = b.*no commit ends$/,
-  )
+  await until(WAIT_MAX_MS, 'no standby', async () => (await standbys()).length === 0)
+  const [away] = await found('standby_away')
+  assert.match(away?.message ?? '', /synchronous_standby_names = b.*no commit ends$/)
   // A write that waits for it does not wait for a lock.
   const { reasons } = await createReadiness()(store)
   assert.equal(reasons.length, 1)
-  assert.match(
-    reasons[0] ?? '',
-    /^The server of the database waits for a standby \(.* = b\).*no commit ends\.$/,
-  )
+  const why = /^The server of the database waits for a standby \(.* = b\).*no commit ends\.$/
+  assert.match(reasons[0] ?? '', why)
   const row = failureNamed('the standby is away')
   const metrics = () => createMetrics().read(store)
   const promtool = hasTool(t, 'promtool')
