@@ -69,10 +69,7 @@ suite('PostgreSQL: processes that die or hang in a pass', () => {
     const world = await withPlans(t)
     const { store, machine } = world
     const other = await otherPass(t, world, String(PAGE + 3))
-    const observe = async () => ({
-      price: { price: price('60000'), source: 'test' },
-      testimony: 'none' as const,
-    })
+    const observe = async () => assert.fail('a pass that is skipped asks no feed')
     assert.equal(await runPass({ store, machine, observe }), null)
     const connection = connect(openPool(world.url), world.url, machine.clock)
     t.after(() => connection.close())
@@ -249,11 +246,9 @@ test('a poll goes along the index, however many executions wait', async (t) => {
   await polled(PLANS)
   // Counted while all were under a lease, which now none is; and by plans for any time, as sessions make them later.
   await beside.pool.query('vacuum analyze executions')
-  await beside.pool.query(
-    "update executions set status = 'pending', delivered_count = 0, lease_expires_at = null",
-  )
-  await beside.pool.query(
-    `alter database ${new URL(beside.url).pathname.slice(1)} set plan_cache_mode = force_generic_plan`,
-  )
+  const waits = "set status = 'pending', delivered_count = 0, lease_expires_at = null"
+  await beside.pool.query(`update executions ${waits}`)
+  const database = new URL(beside.url).pathname.slice(1)
+  await beside.pool.query(`alter database ${database} set plan_cache_mode = force_generic_plan`)
   assert.deepEqual([await polled(5), await polled(5)], [0n, 0n])
 })
