@@ -8,6 +8,7 @@ import { UNKNOWN_MAX } from '../../src/billing/against.ts'
 import { machineAt } from '../../src/machine.ts'
 import { confirmPath, sendFirst, succeed } from '../http/steps.ts'
 import { command, shell } from '../levers/steps.ts'
+import { each } from '../store/world.ts'
 import { fill, runHere, type Service, startService } from '../support/service.ts'
 import { type Office, openNasty, openOffice, utc } from './books.ts'
 
@@ -150,12 +151,8 @@ X-1,1.50,0.00005000,,
   const file = join(office.folder, 'orders.csv')
   const range = `--json billing reconcile --partner acme --from 2026-09 --to 2026-11 --against ${file}`
   const wide = JSON.parse((await office.tranche(range)).out)
-  assert.deepEqual(
-    brief(wide)
-      .map(([, order]) => order)
-      .sort(),
-    ['A-1', 'A-2', 'B-1', 'C-1', 'X-1', null],
-  )
+  const orders = brief(wide).map(([, order]) => order)
+  assert.deepEqual(orders.sort(), ['A-1', 'A-2', 'B-1', 'C-1', 'X-1', null])
 })
 
 test('an order is compared with its corrections, whenever they were made', async (t) => {
@@ -183,10 +180,8 @@ test('an order is compared with its corrections, whenever they were made', async
   writeFileSync(file, `${HEAD}N-1,9.00,0.0002\n`)
   const later = await office.tranche(`billing reconcile --partner acme --month 2026-11 --against ${file}`)
   assert.equal(later.code, 0)
-  assert.match(
-    later.err,
-    /Not compared: 3 corrections of orders recorded in earlier months \(-60\.12345678 USD/,
-  )
+  const apart = /Not compared: 3 corrections of orders recorded in earlier months \(-60\.12345678 USD/
+  assert.match(later.err, apart)
 })
 
 /** Compares January of a service with a list from a pipe. */
@@ -206,29 +201,18 @@ test('a kept report is named with the command that accepts it, and a further pur
   const compare = (...more: string[]) =>
     compareWith(service, `${HEAD}first,10,0.001\nmore,5,0.001\nover,12,0.001\n`, ...more)
   const told = await compare()
-  assert.deepEqual(
-    told.findings.map(({ partner_order_id, mend }: { partner_order_id: string; mend: string }) => [
-      partner_order_id,
-      mend.replace(/^tranche .*?execution/, 'execution'),
-    ]),
-    [
-      ['more', `execution accept-late ${one} --report 1`],
-      ['over', `execution accept-late ${two} --report 2`],
-    ],
-  )
+  assert.deepEqual(each(told.findings, 'partner_order_id'), ['more', 'over'])
+  const mends = told.findings.map(({ mend }: { mend: string }) => mend.replace(/^tranche .*?execution/, ''))
+  assert.deepEqual(mends, [` accept-late ${one} --report 1`, ` accept-late ${two} --report 2`])
   await shell(service, ['execution', 'accept-late', one])
   await shell(service, ['execution', 'dismiss-late', two, '--reason', 'a test'])
   const after = await compare()
   assert.deepEqual(after.ours.orders, 2)
-  assert.deepEqual(
-    after.findings.map(({ partner_order_id, remark }: Finding) => [partner_order_id, remark]),
-    [['over', `late fill 2 of ${two} was dismissed: a test`]],
-  )
+  const dismissed = ['over', `late fill 2 of ${two} was dismissed: a test`]
+  assert.deepEqual(each(after.findings, 'partner_order_id', 'remark'), [dismissed])
   assert.equal((await compare('--env', 'test')).ours.orders, 0)
-  assert.equal(
-    (await command(service, ['billing', 'reconcile', '--month', '2026-01', '--against', '-'])).code,
-    2,
-  )
+  const ofAll = ['billing', 'reconcile', '--month', '2026-01', '--against', '-']
+  assert.equal((await command(service, ofAll)).code, 2)
 })
 
 test('an order that was adjusted together with others says so, because its share is unknown', async (t) => {
@@ -304,22 +288,19 @@ test('what cannot be read exactly is refused with its line', async (t) => {
   assert.match(dotted.err, /line 2: btc_amount is .*: an amount is a decimal such as 1234,50/)
   assert.equal((await office.tranche(`${MINE} --against x --decimal-comma`)).code, 2)
   assert.equal((await office.tranche(`${MINE} --times spreadsheet`)).code, 2)
-  const named = await against(office, EQUAL, ' --column-fee fee')
-  assert.match(named.err, /line 1: there is no column fee/)
+  assert.match((await against(office, EQUAL, ' --column-fee fee')).err, /line 1: there is no column fee/)
 })
 
 test('an order larger than any purchase is refused', async (t) => {
   const office = await october(t)
-  const huge = 'H-1,9000000000,1\n'.repeat(12)
-  const refused = await against(office, `${HEAD}${huge}`)
+  const refused = await against(office, `${HEAD}${'H-1,9000000000,1\n'.repeat(12)}`)
   assert.equal(refused.code, 1)
   assert.match(refused.err, /The amounts of one order add up to more than any purchase/)
 })
 
 test('coins for no dollars, or dollars for no coins, are an order that is missing', async (t) => {
   const office = await october(t)
-  const told = await against(office, `${EQUAL}Z-8,0,0.001\nZ-9,5,0\n`)
-  assert.deepEqual(brief(told), [
+  assert.deepEqual(brief(await against(office, `${EQUAL}Z-8,0,0.001\nZ-9,5,0\n`)), [
     ['missing_here', 'Z-8', 6],
     ['missing_here', 'Z-9', 7],
   ])
@@ -336,22 +317,16 @@ test('an id that a spreadsheet changed is told beside the order that it was, wit
     ['99345678901234567890', '99345678901234600000'],
   ]
   const btcAt = (n: number) => `0.0010000${n}`
-  office.enter(
-    'acme',
-    'live',
-    ids.map(([order], n) => ({ user: 'ana', at: utc(2026, 9, 5, 9), order, usd: '7.08', btc: btcAt(n) })),
-  )
+  const ours = { user: 'ana', at: utc(2026, 9, 5, 9), usd: '7.08' }
+  const entries = ids.map(([order], n) => ({ ...ours, order, btc: btcAt(n) }))
+  office.enter('acme', 'live', entries)
   office.setClock(utc(2026, 10, 3))
   const rows = ids.map(([, order], n) => `"${order}",7.08,${btcAt(n)}`)
   // Equal amounts under another id, and a similar id with other amounts.
-  const told = await against(
-    office,
-    `${HEAD}${[...rows, `X-7,7.08,${btcAt(0)}`, '0546,7.09,0.002'].join('\n')}\n`,
-  )
+  rows.push(`X-7,7.08,${btcAt(0)}`, '0546,7.09,0.002\n')
+  const told = await against(office, `${HEAD}${rows.join('\n')}`)
   assert.equal(told.code, 3)
-  const of = Object.fromEntries(
-    told.findings.map((one: Finding & { mend: string | null }) => [one.partner_order_id, one]),
-  )
+  const of = Object.fromEntries(told.findings.map((one: Finding) => [one.partner_order_id, one]))
   for (const [ours, theirs] of ids) {
     const remark = (order: string, where: string) =>
       `same amounts as order ${order} of ${where}: a spreadsheet may have changed the id`
@@ -368,10 +343,8 @@ test('the rows of an order are added up before they are rounded', async (t) => {
   office.setClock(utc(2026, 10, 3))
   const told = await against(office, `${HEAD}A,3.54,0.000055325\nA,3.54,0.000055325\n`)
   assert.deepEqual([told.code, told.findings, told.theirs.btc_amount], [0, [], '0.00011065'])
-  const corrected = await against(
-    office,
-    `${HEAD}A,7.080000000000000001,0.000110654999\nA,-0.000000000000000001,0\n`,
-  )
+  const rows = 'A,7.080000000000000001,0.000110654999\nA,-0.000000000000000001,0\n'
+  const corrected = await against(office, `${HEAD}${rows}`)
   assert.deepEqual([corrected.code, corrected.theirs.usd_amount], [0, '7.08'])
 })
 

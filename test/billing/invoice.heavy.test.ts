@@ -38,8 +38,7 @@ async function twoMonths(t: Parameters<typeof openOffice>[0]): Promise<Office> {
     Array.from({ length: ADJUSTED }, (_, i) => trade(i, `${LONG.slice(0, 250)}${i}`)),
   )
   office.setClock(utc(2026, 9, 6))
-  const trades = (await office.json('execution list --json')).slice(1)
-  for (const { execution_id, partner_slug } of trades) {
+  for (const { execution_id, partner_slug } of (await office.json('execution list --json')).slice(1)) {
     const reason =
       partner_slug === 'acme' ? 'the venue filled 9.00' : `<script src="https://x.example"> ${LONG}`
     const amounts = ['--usd', '9.00', '--btc', '0.0009', '--reason', reason]

@@ -36,12 +36,8 @@ const SETTINGS = {
 /** Four partners with an October, one of whom owes nothing, seen from November. */
 async function november(t: Parameters<typeof openOffice>[0]): Promise<Office> {
   const office = await openOffice(t, utc(2026, 8), ['acme', 'bolt', 'core', 'idle'])
-  for (const [slug, dollars] of [
-    ['acme', '1234567.89'],
-    ['bolt', '10000.00'],
-    ['core', '400.00'],
-  ] as const)
-    office.enter(slug, 'live', [{ user: 'u', at: utc(2026, 9, 5), usd: dollars, btc: '0.5' }])
+  for (const [slug, usd] of Object.entries({ acme: '1234567.89', bolt: '10000.00', core: '400.00' }))
+    office.enter(slug, 'live', [{ user: 'u', at: utc(2026, 9, 5), usd, btc: '0.5' }])
   office.setClock(utc(2026, 10, 3))
   return office
 }
@@ -65,17 +61,14 @@ test('numbers are given to a month once, in the order of the partners, and print
   const issue = `billing issue --month 2026-10 --settings ${settings}`
   const page = 'billing invoice --partner acme --month 2026-10 --format md'
   const draft = await office.tranche(`${page} --settings ${settings}`)
-  assert.match(
-    draft.out,
-    /^# Draft of an invoice\n\n\*\*Draft: this is not an invoice yet\. It has no number\.\*\*/,
-  )
+  const unnumbered = '# Draft of an invoice\n\n**Draft: this is not an invoice yet. It has no number.**'
+  assert.ok(draft.out.startsWith(unnumbered), draft.out)
   assert.doesNotMatch(draft.out, /Pay to|Due date|Invoice date/)
   assert.match(draft.err, /tranche billing issue gives the invoice its number/)
   const one = await office.tranche(`${issue} --partner bolt`)
   assert.match(one.err, /^1 invoice issued\.\n$/)
   assert.match(one.out, /R-2026-0001 +2026-11-03 +2026-12-03 +bolt/)
-  const rows = await rowsOf(office, issue)
-  assert.deepEqual(each(rows, 'invoice_number', 'partner_slug', 'is_new'), [
+  assert.deepEqual(each(await rowsOf(office, issue), 'invoice_number', 'partner_slug', 'is_new'), [
     ['R-2026-0002', 'acme', true],
     ['R-2026-0001', 'bolt', false],
     ['R-2026-0003', 'core', true],
@@ -174,8 +167,7 @@ test('all invoices of a month are written by one command, and none while one cou
   writeFileSync(join(folder, 'acme-2026-10.html'), 'edited')
   const again = await office.tranche(write)
   assert.deepEqual([again.code, readFileSync(join(folder, 'acme-2026-10.html'), 'utf8')], [5, 'edited'])
-  const forced = await rowsOf(office, `${write} --force`)
-  assert.deepEqual(each(forced, 'invoice_number', 'total_usd'), [
+  assert.deepEqual(each(await rowsOf(office, `${write} --force`), 'invoice_number', 'total_usd'), [
     ['R-2026-0001', '5141.98'],
     ['R-2026-0002', '50.00'],
     ['R-2026-0003', '2.00'],
@@ -192,8 +184,7 @@ test('a credit note names the invoice that it corrects, and an index has both, b
   office.setClock(utc(2027, 0, 5))
   const credit = (number: string, usd: string) =>
     office.tranche(`--json billing credit ${number} --usd ${usd} --reason overcharged --settings ${settings}`)
-  const made = await credit('R-2026-0001', '1000.01')
-  assert.deepEqual(JSON.parse(made.out), {
+  assert.deepEqual(JSON.parse((await credit('R-2026-0001', '1000.01')).out), {
     invoice_number: 'R-2027-01',
     invoice_date: '2027-01-05',
     due_date: null,
@@ -231,33 +222,24 @@ test('a credit note names the invoice that it corrects, and an index has both, b
     /^\| \*\*Total credited, USD\*\* \| {2}\| 1,190\.01 \|$/m,
   ])
     assert.match(page, line)
-  assert.match(
-    await office.read('billing invoice --number R-2027-01'),
-    /<h1>Credit note<\/h1><p>R-2027-01<\/p>/,
-  )
-  const json = await office.json('billing invoice --number R-2027-01 --format json')
-  assert.deepEqual(
-    [json.corrects, json.reason, json.partner.name],
-    ['R-2026-0001', 'overcharged', 'Acme GmbH'],
-  )
-  const year = await rowsOf(office, 'billing issued --from 2026-01 --to 2026-12')
-  assert.deepEqual(short(year), OCTOBER)
+  const html = await office.read('billing invoice --number R-2027-01')
+  assert.match(html, /<h1>Credit note<\/h1><p>R-2027-01<\/p>/)
+  const { corrects, reason, partner } = await office.json('billing invoice --number R-2027-01 --format json')
+  assert.deepEqual([corrects, reason, partner.name], ['R-2026-0001', 'overcharged', 'Acme GmbH'])
+  assert.deepEqual(short(await rowsOf(office, 'billing issued --from 2026-01 --to 2026-12')), OCTOBER)
   const both = await office.read('billing issued --from 2026-11 --to 2027-01')
   assert.match(both, /^TOTAL +-? .* 3372\.98 +630\.99 +4003\.97$/m)
   const mine = await office.read('billing issued --from 2026-11 --to 2027-01 --partner bolt')
   assert.deepEqual(mine.match(/R-\d+-\d+/g), ['R-2026-0002'])
   const report = await office.read('billing export --from 2026-11 --to 2027-01 --report invoices --totals')
-  assert.equal(
-    report.split('\r\n')[4],
+  assert.deepEqual(report.split('\r\n').slice(4, 6), [
     'R-2027-01,2027-01-05,,acme,2026-10,R-2026-0001,-1000.01,-190.00,-1190.01',
-  )
-  assert.equal(report.split('\r\n')[5], 'TOTAL,,,,,,3372.98,630.99,4003.97')
-  const audit = await rowsOf(office, 'audit')
-  assert.deepEqual(
-    audit.map(({ action }) => action).filter((action) => action?.startsWith('billing.')),
-    ['billing.issue', 'billing.issue', 'billing.issue', 'billing.credit'],
-  )
-  const { detail } = audit.find(({ action }) => action === 'billing.credit') ?? {}
+    'TOTAL,,,,,,3372.98,630.99,4003.97',
+  ])
+  const audit = (await rowsOf(office, 'audit')).filter(({ action }) => action?.startsWith('billing.'))
+  const issue = 'billing.issue'
+  assert.deepEqual(each(audit, 'action'), [issue, issue, issue, 'billing.credit'])
+  const { detail } = audit.at(-1) ?? {}
   assert.equal((detail as unknown as { reason: string }).reason, 'overcharged')
 })
 
@@ -266,10 +248,9 @@ test('what a correction gives back in the present month is not credited as well'
   const settings = office.settings(SETTINGS)
   await office.read(`billing issue --month 2026-10 --settings ${settings}`)
   office.setClock(utc(2026, 10, 5))
-  const trades = await office.json(
+  const [{ execution_id: id, usd_amount: spent }] = await office.json(
     'billing export --month 2026-10 --partner acme --report trades --format json',
   )
-  const [{ execution_id: id, usd_amount: spent }] = trades
   const adjust = async (usd: string, btc: string) =>
     (await office.tranche(`trade adjust ${id} --usd ${usd} --btc ${btc} --reason wrong`)).err
   const less = (Number(spent) - 1_000).toFixed(2)

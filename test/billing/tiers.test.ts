@@ -65,11 +65,8 @@ test('the minimum of a disabled partner ends with the month that is named, and i
     for (const name of names) rows.push(await row(name))
     return rows
   }
-  assert.deepEqual(await months('2026-03', '2026-04', '2026-05'), [
-    '100.00 100.00',
-    '0.00 5.00 so far',
-    '0.00 0.00 so far',
-  ])
+  const ended = ['100.00 100.00', '0.00 5.00 so far', '0.00 0.00 so far']
+  assert.deepEqual(await months('2026-03', '2026-04', '2026-05'), ended)
   assert.equal((await office.tranche('partner disable acme --last-minimum none')).code, 0)
   assert.deepEqual(await months('2026-04'), ['100.00 100.00 so far'])
   await office.read('partner disable acme --last-minimum 2026-03')
@@ -136,10 +133,8 @@ test('set-tier says what it has set, and a partner shows what is still to come',
   assert.equal(ended.err, 'acme is charged by its volume from 2026-04 on; before 2026-04 by scale.\n')
   const atOnce = await office.tranche('partner set-tier acme growth')
   assert.equal(atOnce.err, 'acme is charged by growth from 2026-01 until 2026-03, and then by scale.\n')
-  assert.match(
-    await office.read('partner show acme'),
-    /^pending_overrides +scale from 2026-03, none from 2026-04$/m,
-  )
+  const pending = /^pending_overrides +scale from 2026-03, none from 2026-04$/m
+  assert.match(await office.read('partner show acme'), pending)
   const same = await office.tranche('partner set-tier acme none --from 2026-06')
   assert.equal(same.err, 'acme is charged by its volume from 2026-06 on.\n')
   office.setClock(utc(2026, 2))
@@ -177,11 +172,8 @@ test('tier set keeps what is left out, the rate too, and says from when until wh
     await words('tier set gold --rate-bps 5 --from 2026-06'),
     'gold is charged like this from 2026-06 on; until then there is no such tier.\n',
   )
-  const early = await office.tranche('tier set gold --monthly-minimum-usd 1')
-  assert.deepEqual(
-    [early.code, early.err],
-    [2, 'error: There is no tier gold in 2026-01 yet: give its --rate-bps.\n'],
-  )
+  const { code, err } = await office.tranche('tier set gold --monthly-minimum-usd 1')
+  assert.deepEqual([code, err], [2, 'error: There is no tier gold in 2026-01 yet: give its --rate-bps.\n'])
 })
 
 // A month is charged by the tier and at the fee of the stored tiers, and reconcile proves it in a second way.

@@ -23,7 +23,8 @@ import { commitAlone } from '../../src/store/postgres/server/commit.ts'
 import { LOCK, stayInUse } from '../../src/store/postgres/server/locks.ts'
 import { openAlone } from '../../src/store/postgres/server/pool.ts'
 import { openFile } from '../../src/store/sqlite/file/connection.ts'
-import { TABLES, type Table } from '../../src/store/tables.ts'
+import { TABLES } from '../../src/store/tables.ts'
+import { tamper } from '../store/copies.ts'
 import { AUDIT, each, noted, populate, T0 } from '../store/world.ts'
 import { temporaryFolder } from '../support/database.ts'
 import { assertNotToldAlone, followed, ourPair, ourServer, ownDatabase } from '../support/postgres-server.ts'
@@ -55,11 +56,6 @@ const NASTY = [
   '\'quoted"',
   '\u0001\u007f\u0085',
 ]
-const tableCalled = (name: string): Table => {
-  const table = TABLES.find((candidate) => candidate.name === name)
-  assert.ok(table)
-  return table
-}
 const REALS = [0, 1e-7, 1.5e-300, 1e21, 123456789.12345679, 0.1, 5e-324, 1.7976931348623157e308]
 
 function makeNasty(file: string): void {
@@ -90,10 +86,7 @@ suite('copy', { concurrency: 2 }, () => {
     const printed: Printed = JSON.parse(await on('none', 'copy', '--from', file, '--to', one, '--json'))
     assert.equal(printed.closed_months, 2)
     assert.equal(printed.sealed_at, null)
-    assert.deepEqual(
-      each(printed.tables, 'name'),
-      TABLES.map(({ name }) => name),
-    )
+    assert.deepEqual(each(printed.tables, 'name'), each(TABLES, 'name'))
     for (const name of ['users', 'plans', 'windows', 'executions', 'trades', 'audit', 'ticks'])
       assert.ok((printed.tables.find((table) => table.name === name)?.rows ?? 0) > 5, name)
     await on('none', 'copy', '--from', one, '--to', two)
@@ -121,10 +114,8 @@ suite('copy', { concurrency: 2 }, () => {
       .pluck()
     assert.deepEqual(widths.all(), REALS)
     copied.close()
-    assert.deepEqual(
-      readdirSync(beside('.')).filter((name) => /partial|-wal|-shm|-owner/.test(name)),
-      [],
-    )
+    const strays = readdirSync(beside('.')).filter((name) => /partial|-wal|-shm|-owner/.test(name))
+    assert.deepEqual(strays, [])
 
     for (const taken of [one, beside('far.db')]) {
       const { exit, code } = await refused('none', 'copy', '--from', file, '--to', taken)
@@ -140,8 +131,7 @@ suite('copy', { concurrency: 2 }, () => {
     assert.equal(await on(url, 'plan', 'list', '--json'), await on(file, 'plan', 'list', '--json'))
     await on(url, 'partner', 'create', 'later', '--name', 'Later')
     shell.advance(3_600_000)
-    const ticked = JSON.parse(await on(url, 'tick', '--price', '60000', '--json'))
-    assert.ok(ticked.executions_created > 0)
+    assert.ok(JSON.parse(await on(url, 'tick', '--price', '60000', '--json')).executions_created > 0)
     assert.equal((await (await open(url)).findFaults()).length, 0)
   })
 
@@ -162,9 +152,7 @@ suite('copy', { concurrency: 2 }, () => {
 
   test('nothing is copied that the check finds wrong, and nothing is left of it', async (t) => {
     const { file, beside, onServer, refused, ask } = await ends(t)
-    const db = openFile(file)
-    db.exec('update windows set spent = spent + 1, budget = budget + 1 where window_id = 1')
-    db.close()
+    tamper(file, 'update windows set spent = spent + 1, budget = budget + 1 where window_id = 1')
     const url = onServer('faulty')
     for (const to of [url, beside('faulty.db')]) {
       const { exit, code, message } = await refused(file, 'copy', '--to', to)
@@ -175,15 +163,10 @@ suite('copy', { concurrency: 2 }, () => {
       )
     }
     // The schema of erasures stays beside every replaced database.
-    const left = await ask(
-      url,
-      "select nspname from pg_namespace where nspname ~ 'tranche' and nspname <> 'tranche_erasures'",
-    )
-    assert.deepEqual(left, [])
-    assert.deepEqual(
-      readdirSync(beside('.')).filter((name) => name.includes('faulty')),
-      [],
-    )
+    const left = `nspname ~ 'tranche' and nspname <> 'tranche_erasures'`
+    assert.deepEqual(await ask(url, `select nspname from pg_namespace where ${left}`), [])
+    const strays = readdirSync(beside('.')).filter((name) => name.includes('faulty'))
+    assert.deepEqual(strays, [])
   })
 
   test('a command line that names no two databases is a mistake, and a file that is in the way is kept', async (t) => {
@@ -204,9 +187,7 @@ suite('copy', { concurrency: 2 }, () => {
 
   test('what a server cannot keep is named, and nothing is there', async (t) => {
     const { file, onServer, refused } = await ends(t)
-    const db = openFile(file)
-    db.exec("update users set email = 'a' || char(0) || 'b' where user_id = 1")
-    db.close()
+    tamper(file, "update users set email = 'a' || char(0) || 'b' where user_id = 1")
     const url = onServer('nul')
     const { code, message } = await refused(file, 'copy', '--to', url)
     assert.equal(code, 'bad_file')
@@ -260,8 +241,10 @@ test('a server that a quiet service uses is not replaced, and one that was is no
   assert.match(await answer.text(), /has lost its database/)
   await served.line('was replaced while it was open')
   assert.equal((await fetch(`${served.url}/readyz`)).status, 503)
-  const linked = await ask(url, `select from tranche.users where partner_user_id in ('first', 'second')`)
-  assert.equal(linked.length, 0)
+  assert.deepEqual(
+    await ask(url, `select from tranche.users where partner_user_id in ('first', 'second')`),
+    [],
+  )
   assert.equal((await link('third')).status, 503)
 })
 
@@ -284,22 +267,18 @@ test('a process that holds the lock counts as a user, by whatever name, and writ
 
   // Somebody gives the name to another database under a process that has it open.
   const store = await open(url)
-  await ask(
-    url,
-    `begin; alter schema tranche rename to opened; alter schema ${replaced} rename to tranche; commit`,
-  )
+  const exchange = `alter schema tranche rename to opened; alter schema ${replaced} rename to tranche`
+  await ask(url, `begin; ${exchange}; commit`)
   for (const slug of ['one', 'two'])
     await assert.rejects(
       store.addPartner({ partnerSlug: slug, name: slug }, SHELL_AUDIT),
       (error) => error instanceof Problem && error.code === 'database_gone',
     )
-  const added = await ask(url, `select from tranche.partners where partner_slug in ('one', 'two')`)
-  assert.equal(added.length, 0)
+  assert.deepEqual(await ask(url, `select from tranche.partners where partner_slug in ('one', 'two')`), [])
 })
 
 test('a pool that tells twice of a session that it has gone is not asked for sessions without end', async (t) => {
-  const server = await ourServer()
-  const pool = new pg.Pool({ connectionString: server.url('postgres') })
+  const pool = new pg.Pool({ connectionString: (await ourServer()).url('postgres') })
   t.after(() => pool.end())
   stayInUse(pool)
   const sessions = [await pool.connect(), await pool.connect()]
@@ -408,7 +387,8 @@ test('a copy that ends in the middle of a table leaves its server at once', asyn
   await client.query("insert into prices select n, 1, repeat('x', 100) from generate_series(1, 300000) n")
   await client.end()
   const source = await holdServer(url, null, { fromWriters: true })
-  for await (const { rows } of source.blocks(tableCalled('prices'))) {
+  const prices = TABLES.find(({ name }) => name === 'prices') ?? assert.fail('no prices')
+  for await (const { rows } of source.blocks(prices)) {
     assert.ok(rows > 0 && rows < 300_000)
     break
   }
@@ -445,12 +425,9 @@ test('a backup of a server is a file that serves, and restores into a server', a
   assert.deepEqual([exit, code], [5, 'database_exists'])
   assert.match(message, /--force puts the copy in its place/)
   assert.match(await on(url, 'partner', 'list'), /later/)
-  const restored = JSON.parse(await on(url, 'restore', copy, '--force', '--json'))
+  const { replaced } = JSON.parse(await on(url, 'restore', copy, '--force', '--json'))
   assert.doesNotMatch(await on(url, 'partner', 'list'), /later/)
-  const kept = await ask(
-    url,
-    `select partner_slug from ${restored.replaced}.partners where partner_slug = 'later'`,
-  )
+  const kept = await ask(url, `select from ${replaced}.partners where partner_slug = 'later'`)
   assert.equal(kept.length, 1)
 })
 

@@ -10,9 +10,9 @@ import { periodOf } from '../../src/core/month.ts'
 import { Problem } from '../../src/core/problem.ts'
 import { DAY_MS, formatInstant } from '../../src/core/time.ts'
 import { LOCK } from '../../src/store/postgres/server/locks.ts'
-import { openFile } from '../../src/store/sqlite/file/connection.ts'
 import type { Store } from '../../src/store/store.ts'
 import { lay } from '../releases/release.ts'
+import { tamper } from '../store/copies.ts'
 import { poll } from '../store/world.ts'
 import { start } from '../support/process.ts'
 import { AUDIT, openShell, succeed, T0 } from '../support/service.ts'
@@ -30,6 +30,8 @@ async function moving(t: TestContext, kind: Kind): Promise<Ends & { source: stri
   await all.on(all.file, 'copy', '--to', url)
   return { ...all, source: url, target: all.beside("moved $away$ 100% \\ isn't.db") }
 }
+
+const copying = (from: string, to: string) => ['copy', '--from', from, '--to', to, '--seal']
 
 const isMoved = (error: unknown): boolean => error instanceof Problem && error.code === 'database_moved'
 
@@ -57,27 +59,20 @@ suite('moved', { concurrency: 2 }, () => {
       const { shell, source, target, on, refused, open, frozenKind } = await moving(t, kind)
       const before = await open(source)
       await before.addPartner({ partnerSlug: 'idle', name: 'Idle' }, AUDIT)
-      const printed = JSON.parse(
-        await on('none', 'copy', '--from', source, '--to', target, '--seal', '--json'),
-      )
-      assert.match(printed.sealed_at, /^20/)
+      const copied = await on('none', ...copying(source, target), '--json')
+      assert.match(JSON.parse(copied).sealed_at, /^20/)
       await assert.rejects(before.addPartner({ partnerSlug: 'late', name: 'Late' }, AUDIT), isMoved)
 
-      const idle = await before.findTenant('idle', 'live')
-      assert.ok(idle)
+      const idle = (await before.findTenant('idle', 'live')) ?? assert.fail('not there')
       // Nothing is due in it, and so nothing would be written.
       await assert.rejects(poll(before, idle), isMoved)
       const tick = await refused(source, 'tick', '--price', '60000')
       assert.deepEqual([tick.exit, tick.code], [5, 'database_moved'])
       assert.ok(tick.message.includes(`moved to ${target}`), tick.message)
-      assert.equal(
-        (await refused(source, 'partner', 'create', 'late', '--name', 'Late')).code,
-        'database_moved',
-      )
-      assert.equal(
-        await on(source, 'partner', 'list', '--json'),
-        await on(target, 'partner', 'list', '--json'),
-      )
+      const late = await refused(source, 'partner', 'create', 'late', '--name', 'Late')
+      assert.equal(late.code, 'database_moved')
+      const partners = (db: string) => on(db, 'partner', 'list', '--json')
+      assert.equal(await partners(source), await partners(target))
       assert.equal(JSON.parse(await on(source, 'status', '--json')).frozen.kind, 'moved')
       for (const argv of [
         ['migrate', '--status'],
@@ -120,8 +115,7 @@ suite('moved', { concurrency: 2 }, () => {
         assert.match(said.err, /2026-03 was not closed when this database moved/)
       }
       const store = await open(source)
-      const tenant = await store.findTenant('acme', 'live')
-      assert.ok(tenant)
+      const tenant = (await store.findTenant('acme', 'live')) ?? assert.fail('not there')
       const march = periodOf('2026-03')
       assert.deepEqual(await store.fixTenantPeriod(tenant, march), { ...march, final: false })
     })
@@ -147,17 +141,12 @@ suite('moved', { concurrency: 2 }, () => {
     test(`${kind} is not taken back while its copy has yet to get its name`, async (t) => {
       const { source, on, refused, onServer } = await moving(t, kind)
       const target = onServer('named')
-      const client = new pg.Client({ connectionString: target })
-      await client.connect()
-      t.after(() => client.end())
-      await client.query(`select pg_advisory_lock(${LOCK.migrate}, 0)`)
-      const moved = on('none', 'copy', '--from', source, '--to', target, '--seal')
+      const { isNaming, goOn } = await withoutName(t, target)
+      const moved = on('none', ...copying(source, target))
       moved.catch(() => {})
-      const waiting = `select from pg_locks join pg_database on oid = database
-        where datname = current_database() and classid = ${LOCK.migrate} and not granted`
-      await until(60_000, 'a copy that waits', async () => (await client.query(waiting)).rowCount)
+      await until(60_000, 'a copy that waits', isNaming)
       assert.equal((await refused(source, 'copy', '--unseal', '--yes')).code, 'database_in_use')
-      await client.query(`select pg_advisory_unlock(${LOCK.migrate}, 0)`)
+      await goOn()
       await moved
       await on(source, 'copy', '--unseal', '--yes')
     })
@@ -220,11 +209,8 @@ suite('moved', { concurrency: 2 }, () => {
   test('what an earlier version has moved is left alone by one that would have to migrate it', async (t) => {
     for (const kind of KINDS) {
       const { source, refused } = await movedByEarlier(t, kind)
-      for (const argv of [
-        ['status'],
-        ['copy', '--unseal', '--yes'],
-        ['copy', '--to', 'moved.db', '--seal'],
-      ]) {
+      const copies = ['copy --unseal --yes', 'copy --to moved.db --seal']
+      for (const argv of ['status', ...copies].map((words) => words.split(' '))) {
         const { exit, code, message } = await refused(source, ...argv)
         assert.deepEqual([exit, code], [5, 'database_moved'], `${kind}: ${argv}: ${message}`)
         assert.match(message, /moved to elsewhere\.db and takes no more writes/)
@@ -236,14 +222,9 @@ suite('moved', { concurrency: 2 }, () => {
   test('what an earlier version had standing still is frozen, and has every name that it had replaced', async (t) => {
     const shell = openShell(t)
     lay(RELEASE, shell)
-    const db = openFile(shell.file)
-    db.exec(`insert into standstill values (1, ${T0}, 'last-night.db', '["was.db"]')`)
-    db.close()
-    const { frozen } = JSON.parse(await succeed(shell, 'status', '--json'))
-    assert.deepEqual(
-      [frozen.kind, frozen.at, frozen.reason],
-      ['restored', formatInstant(T0), 'restored from last-night.db'],
-    )
+    tamper(shell.file, `insert into standstill values (1, ${T0}, 'last-night.db', '["was.db"]')`)
+    const { kind, at, reason } = JSON.parse(await succeed(shell, 'status', '--json')).frozen
+    assert.deepEqual([kind, at, reason], ['restored', formatInstant(T0), 'restored from last-night.db'])
     await succeed(shell, 'resume', '--yes')
     const { action, detail } = JSON.parse(await succeed(shell, 'audit', '--json')).at(-1)
     assert.deepEqual([action, detail.replaced], ['database.resume', ['was.db']])
@@ -253,17 +234,12 @@ suite('moved', { concurrency: 2 }, () => {
 const RELEASE = join(import.meta.dirname, '../../fixtures/releases/1.0.0')
 
 /** A database that an earlier version has sealed. */
-async function movedByEarlier(
-  t: TestContext,
-  kind: Kind,
-): Promise<Pick<Ends, 'refused'> & { source: string }> {
+async function movedByEarlier(t: TestContext, kind: Kind) {
   const all = await ends(t)
   const sealed = `insert into sealed values (1, ${T0}, 'elsewhere.db')`
   if (kind === 'a file') {
     lay(RELEASE, all.shell)
-    const db = openFile(all.file)
-    db.exec(sealed)
-    db.close()
+    tamper(all.file, sealed)
     return { ...all, source: all.file }
   }
   const source = all.onServer('earlier')
@@ -279,15 +255,7 @@ async function movedByEarlier(
 // A killed copy: its target is as if the copy had never begun, its source accepts writes or has moved, and the next
 // copy does everything. A killed restore leaves a frozen database as it is.
 
-const MIGRATING = 8
-
-/** Starts a copy in a process of its own and kills it as soon as `isTime`. False when the copy ended before that. */
-const killed = (
-  t: TestContext,
-  all: Ends,
-  { from, to, isTime }: { from: string; to: string; isTime: () => Promise<boolean> },
-): Promise<boolean> => killedIn(t, all, ['copy', '--from', from, '--to', to, '--seal'], isTime)
-
+/** Runs a command in a process of its own and kills it as soon as `isTime`. False when it ended before that. */
 async function killedIn(
   t: TestContext,
   { shell }: Ends,
@@ -308,12 +276,22 @@ async function connected(t: TestContext, url: string): Promise<(sql: string) => 
   return async (sql) => (await client.query(sql)).rowCount !== 0
 }
 
+/** No copy takes the name of this database until it may go on. */
+async function withoutName(t: TestContext, url: string) {
+  const asks = await connected(t, url)
+  await asks(`select pg_advisory_lock(${LOCK.migrate}, 0)`)
+  const isNaming = () =>
+    asks(`select from pg_locks join pg_database on oid = database where datname = current_database()
+      and locktype = 'advisory' and classid = ${LOCK.migrate} and not granted`)
+  return { asks, isNaming, goOn: () => asks(`select pg_advisory_unlock(${LOCK.migrate}, 0)`) }
+}
+
 test('killed while the rows are carried, nothing has changed on either side', async (t) => {
   const all = await ends(t)
   const { file, beside, on, refused, onServer } = all
   const moved = beside('moved.db')
   const partials = () => readdirSync(beside('.')).filter((name) => name.startsWith('moved.db.'))
-  assert.ok(await killed(t, all, { from: file, to: moved, isTime: async () => partials().length > 0 }))
+  assert.ok(await killedIn(t, all, copying(file, moved), async () => partials().length > 0))
   assert.ok(!existsSync(moved))
   await on(file, 'tick', '--price', '60000')
 
@@ -321,7 +299,7 @@ test('killed while the rows are carried, nothing has changed on either side', as
   const asks = await connected(t, url)
   const isCopying = () =>
     asks("select 1 from pg_stat_activity where state = 'active' and query ~ '^copy .* from stdin'")
-  assert.ok(await killed(t, all, { from: file, to: url, isTime: isCopying }))
+  assert.ok(await killedIn(t, all, copying(file, url), isCopying))
   assert.equal((await refused(url, 'status')).code, 'database_not_found')
   await on(file, 'tick', '--price', '60000')
 
@@ -334,12 +312,9 @@ test('killed between the freeze and the name, the source has moved, and the same
   const all = await ends(t)
   const { file, on, refused, onServer, beside, frozenKind } = all
   const url = onServer('named')
-  const asks = await connected(t, url)
-  await asks(`select pg_advisory_lock(${MIGRATING}, 0)`)
-  const isNaming = () =>
-    asks(`select 1 from pg_locks where locktype = 'advisory' and classid = ${MIGRATING} and not granted`)
-  assert.ok(await killed(t, all, { from: file, to: url, isTime: isNaming }))
-  await asks(`select pg_advisory_unlock(${MIGRATING}, 0)`)
+  const { isNaming, goOn } = await withoutName(t, url)
+  assert.ok(await killedIn(t, all, copying(file, url), isNaming))
+  await goOn()
   assert.equal((await refused(url, 'status')).code, 'database_not_found')
   assert.equal((await refused(file, 'tick', '--price', '60000')).code, 'database_moved')
   assert.equal((await refused(file, 'copy', '--to', beside('other.db'))).code, 'database_moved')
@@ -365,10 +340,9 @@ async function assertCarriedNext(all: Ends, db: string, copy: string): Promise<v
   assert.equal(await all.frozenKind(db), 'restored')
   await all.on(db, 'restore', copy, '--force')
   assert.equal(await all.frozenKind(db), 'restored')
-  const partners = JSON.parse(await all.on(db, 'partner', 'list', '--json')) as {
-    partner_slug: string
-    held: boolean
-  }[]
+  const partners: { partner_slug: string; held: boolean }[] = JSON.parse(
+    await all.on(db, 'partner', 'list', '--json'),
+  )
   assert.equal(partners.find(({ partner_slug }) => partner_slug === 'acme')?.held, true)
 }
 
@@ -380,8 +354,7 @@ test('a restore of a file that is killed while it carries stops over leaves a fr
   let kills = 0
   for (let round = 0; kills === 0 && round < 5; round += 1) {
     const before = kept()
-    const argv = ['restore', copy, '--db', file]
-    if (await killedIn(t, all, argv, async () => kept() > before)) kills += 1
+    if (await killedIn(t, all, ['restore', copy, '--db', file], async () => kept() > before)) kills += 1
     assert.equal(await all.frozenKind(file), 'restored')
   }
   assert.equal(kills, 1)
@@ -393,13 +366,9 @@ test('a restore on a server that is killed before its copy has the name leaves a
   const url = all.onServer('restoring')
   await all.on(all.file, 'copy', '--to', url)
   const copy = await heldSince(all, url)
-  const asks = await connected(t, url)
-  await asks(`select pg_advisory_lock(${MIGRATING}, 0)`)
-  const isNaming = () =>
-    asks(`select 1 from pg_locks where locktype = 'advisory' and classid = ${MIGRATING} and not granted`)
-  const argv = ['restore', copy, '--db', url, '--force']
-  assert.ok(await killedIn(t, all, argv, isNaming))
-  await asks(`select pg_advisory_unlock(${MIGRATING}, 0)`)
+  const { asks, isNaming, goOn } = await withoutName(t, url)
+  assert.ok(await killedIn(t, all, ['restore', copy, '--db', url, '--force'], isNaming))
+  await goOn()
   // Its server learns of its end when it next speaks to it.
   const isThere = () =>
     asks(`select 1 from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()`)

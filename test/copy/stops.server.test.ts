@@ -7,7 +7,6 @@ import { dirname, join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import SQLite from 'better-sqlite3'
 import { databaseOf } from '../../src/cli/context.ts'
-import type { Frozen } from '../../src/core/frozen.ts'
 import type { Issued } from '../../src/core/invoice.ts'
 import { revoke } from '../../src/core/key.ts'
 import { usd } from '../../src/core/money.ts'
@@ -31,17 +30,9 @@ import {
   tick,
 } from '../store/world.ts'
 import { emptyDatabase, ourServer } from '../support/postgres-server.ts'
-import { errorOf, openShell, runHere, type Shell, succeed, T0 } from '../support/service.ts'
+import { errorOf, openShell, runHere, succeed, T0 } from '../support/service.ts'
 
-type Place = {
-  shell: Shell
-  db: string
-  copy: string
-  on: (...argv: string[]) => Promise<string>
-  restore: (...argv: string[]) => Promise<Told>
-  frozen: () => Promise<Frozen | null>
-  within: <T>(work: (store: Store, live: Tenant) => Promise<T>) => Promise<T>
-}
+type Place = Awaited<ReturnType<typeof placeOf>>
 type Told = {
   erased_again: number
   since_copy: {
@@ -53,20 +44,20 @@ type Told = {
   next: { command: string }[]
 }
 
-async function placeOf(t: TestContext, kind: 'file' | 'server'): Promise<Place> {
+async function placeOf(t: TestContext, kind: 'file' | 'server') {
   const shell = openShell(t)
   if (kind === 'server') await ourServer()
   const db = kind === 'file' ? shell.file : emptyDatabase(join(dirname(shell.file), 'stops'))
   const copy = join(dirname(shell.file), 'copy.db')
-  const on: Place['on'] = (...argv) => succeed(shell, '--db', db, ...argv)
+  const on = (...argv: string[]) => succeed(shell, '--db', db, ...argv)
   return {
     shell,
     db,
     copy,
     on,
     frozen: async () => (await databaseOf(db, shell.machine)).frozen(),
-    restore: async (...argv) => JSON.parse(await on('restore', copy, '--force', '--json', ...argv)),
-    async within(work) {
+    restore: async (): Promise<Told> => JSON.parse(await on('restore', copy, '--force', '--json')),
+    async within<T>(work: (store: Store, live: Tenant) => Promise<T>): Promise<T> {
       const store = await (await databaseOf(db, shell.machine)).open({ create: true })
       try {
         const live = (await store.findTenant('acme', 'live')) ?? (await populate(store)).acmeLive
@@ -158,11 +149,8 @@ test('on a server the printed list of what a partner bought since the copy is on
   })
   const { next } = await place.restore()
   const command = next.find(({ command }) => command.includes('--csv'))?.command ?? ''
-  const cwd = dirname(place.copy)
-  execFileSync('sh', ['-c', command.replace('SLUG', 'acme')], {
-    cwd,
-    env: { ...process.env, TRANCHE_DB: place.db },
-  })
+  const [cwd, env] = [dirname(place.copy), { ...process.env, TRANCHE_DB: place.db }]
+  execFileSync('sh', ['-c', command.replace('SLUG', 'acme')], { cwd, env })
   const argv = ['billing', 'reconcile', '--against', join(cwd, 'ORDERS.csv'), '--partner', 'acme']
   const against = await place.shell.tranche(['--db', place.db, '--json', ...argv])
   assert.equal(against.err, '')
@@ -183,10 +171,9 @@ for (const kind of ['file', 'server'] as const) {
       const told = await place.restore()
       assert.deepEqual([kindsOf(told), told.erased_again], [listed, made.includes('user_erased') ? 1 : 0])
       assert.deepEqual(await stateOf(place), only(...made))
-      const audits = JSON.parse(await place.on('audit', '--json')) as {
-        action: string
-        detail: { stop?: string }
-      }[]
+      const audits: { action: string; detail: { stop?: string } }[] = JSON.parse(
+        await place.on('audit', '--json'),
+      )
       const said = audits.flatMap(({ action, detail }) =>
         action === 'database.carry_stop' ? [detail.stop] : [],
       )
@@ -320,8 +307,7 @@ for (const kind of ['file', 'server'] as const) {
     place.shell.advance(1_000)
     await place.restore()
     assert.deepEqual(await place.within(ofAll), [first, second, credit])
-    const audit = await place.on('audit', '--json')
-    assert.match(audit, /"database\.carry_invoice".*"R-003"/)
+    assert.match(await place.on('audit', '--json'), /"database\.carry_invoice".*"R-003"/)
     await place.on('resume', '--yes')
     assert.deepEqual(await issue('bolt', '55.00'), second)
     assert.deepEqual(await place.within((store) => store.findFaults()), [])
@@ -405,10 +391,7 @@ for (const kind of ['file', 'server'] as const) {
       ['partner_held', 'acme'],
       ['plan_cancelled', partnerPlanId],
     ])
-    assert.deepEqual(
-      (await activeOf()).map((one) => one.partnerPlanId),
-      others.map((one) => one.partnerPlanId),
-    )
+    assert.deepEqual(each(await activeOf(), 'partnerPlanId'), each(others, 'partnerPlanId'))
     assert.equal(await place.within(async (store) => (await store.findPartner('acme'))?.held), true)
     assert.equal((await place.frozen())?.kind, 'restored')
   })
@@ -437,16 +420,13 @@ test('a database of an earlier release that gives way tells what it has stopped,
   old.close()
   const told = await place.restore()
   assert.deepEqual([kindsOf(told), told.since_copy?.unread], [['partner_disabled'], []])
-  const status = await place.within(async (store) => (await store.findPartner('acme'))?.status)
-  assert.equal(status, 'disabled')
+  assert.equal(await place.within(async (store) => (await store.findPartner('acme'))?.status), 'disabled')
   const kept = new SQLite(told.replaced, { readonly: true })
   assert.equal(kept.prepare('select count(*) from migrations').pluck().get(), before)
   kept.close()
   // Neither has been copied into the current folder: a copy knows the erasures since.
-  assert.deepEqual(
-    readdirSync('.').filter((name) => name.includes('before-migration')),
-    [],
-  )
+  const strays = readdirSync('.').filter((name) => name.includes('before-migration'))
+  assert.deepEqual(strays, [])
 })
 
 test('lines of the list of erasures that cannot be read are said, and the others are done', async (t) => {
@@ -479,8 +459,7 @@ test('of a damaged database as much is told as can be read, and it is said', asy
     place.db,
     Buffer.concat([bytes.subarray(0, bytes.length - 3 * 4096), Buffer.alloc(3 * 4096, 7)]),
   )
-  const told = await place.restore()
-  assert.ok(told.since_copy)
+  assert.ok((await place.restore()).since_copy)
   rmSync(place.db)
   writeFileSync(place.db, 'no database at all '.repeat(1_000))
   const nothing = await place.restore()

@@ -59,30 +59,22 @@ function assertDescribed(found: readonly Found[]): void {
     ),
   )
   const there = found.filter(({ name, column }) => !OTHERS.includes(name) && !isOldDigest(name, column))
-  assert.deepEqual(
-    described.sort(),
-    there
-      .map(
-        ({ name, column, kind, in_key, nullable }) =>
-          `${name}.${column} ${KINDS[kind]} ${in_key}${nullable ? ' null' : ''}`,
-      )
-      .sort(),
+  const columns = there.map(
+    ({ name, column, kind, in_key, nullable }) =>
+      `${name}.${column} ${KINDS[kind]} ${in_key}${nullable ? ' null' : ''}`,
   )
+  assert.deepEqual(described.sort(), columns.sort())
   const filled = new Set(there.flatMap(({ name, column, filled }) => (filled ? `${name}.${column}` : [])))
   const left = TABLES.flatMap(({ name, columns }) =>
     columns.flatMap(({ name: column, isMade }) => (isMade ? `${name}.${column}` : [])),
   )
-  assert.deepEqual(
-    left.filter((column) => !filled.has(column)),
-    [],
-    'what an insert leaves out',
-  )
+  const unfilled = left.filter((column) => !filled.has(column))
+  assert.deepEqual(unfilled, [], 'what an insert leaves out')
 }
 
 test('they are what a file has', async (t) => {
   const file = join(temporaryFolder(t), 'tranche.db')
-  const store = await openFresh(file, () => 0 as never)
-  await store.close()
+  await (await openFresh(file, () => 0 as never)).close()
   const db = openFile(file)
   const found = db.prepare(
     `select t.name, c.name as column, c.type as kind, c.pk as in_key, c.pk = 0 and "notnull" = 0 as nullable,

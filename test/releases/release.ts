@@ -53,16 +53,13 @@ export type Said = {
 /** Reads the stored data of a release with the current program. */
 export async function ask(shell: Shell, keys: readonly string[]): Promise<Said> {
   const said: Said = { exports: {}, lists: {}, answers: {} }
-  for (const { file, month, report } of EXPORTS) {
+  for (const { file, month, report } of EXPORTS)
     said.exports[file] = await succeed(shell, 'billing', 'export', '--month', month, '--report', report)
-  }
   for (const [name, argv] of Object.entries(LISTS))
     said.lists[name] = JSON.parse(await succeed(shell, ...argv, '--json'))
-  for (const [i, key] of keys.entries()) {
-    for (const path of ANSWERS) {
+  for (const [i, key] of keys.entries())
+    for (const path of ANSWERS)
       said.answers[`${i} ${path}`] = JSON.parse((await shell.call('GET', `/partner/v1${path}`, key)).text)
-    }
-  }
   return said
 }
 

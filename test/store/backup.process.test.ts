@@ -63,8 +63,10 @@ suite('backup', { concurrency: 3 }, () => {
     assert.equal(refused.code, 5)
     assert.equal(JSON.parse(refused.err).error.code, 'file_exists')
     assert.equal(readFileSync(copy, 'utf8'), 'precious')
-    const forced = await trancheHere(file, 'backup', copy, '--force', '--json')
-    assert.deepEqual(JSON.parse(forced.out).file, copy)
+    assert.deepEqual(
+      JSON.parse((await trancheHere(file, 'backup', copy, '--force', '--json')).out).file,
+      copy,
+    )
     assert.equal(mode(copy), 0o600)
     assert.deepEqual(await soundUsers(t, copy), ['u1'])
     assert.deepEqual(beside(file), ['copy.db', 'tranche.db'])
@@ -92,8 +94,7 @@ suite('backup', { concurrency: 3 }, () => {
     const folder = dirname(file)
     symlinkSync(file, join(folder, 'link.db'))
     linkSync(file, join(folder, 'second.db'))
-    const idle = act(t, 'idle', file)
-    await idle.prints('open')
+    await act(t, 'idle', file).prints('open')
     const before = readFileSync(file)
     for (const name of ['tranche.db', 'link.db', 'second.db', 'tranche.db-wal']) {
       const { code, err } = await trancheHere(file, 'backup', join(folder, name), '--force')
@@ -113,8 +114,7 @@ suite('backup', { concurrency: 3 }, () => {
     tamper(other, 'create table theirs (x)')
     assert.equal((await trancheHere(other, 'backup', backup(file))).code, 2)
     assert.equal((await trancheHere(`${file}-none`, 'backup', backup(file))).code, 4)
-    const nowhere = await trancheHere(file, 'backup', join(dirname(file), 'no', 'folder.db'))
-    assert.equal(nowhere.code, 1)
+    assert.equal((await trancheHere(file, 'backup', join(dirname(file), 'no', 'folder.db'))).code, 1)
     assert.deepEqual(beside(file), ['other.db', 'tranche.db'])
   })
 })

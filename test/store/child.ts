@@ -6,7 +6,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { machine } from '../../src/machine.ts'
 import { openFile } from '../../src/store/sqlite/file/connection.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
-import { link } from './world.ts'
+import { AUDIT, link } from './world.ts'
 
 const [verb = '', file = '', argument = ''] = process.argv.slice(2)
 const say = (line: string) => writeSync(1, `${line}\n`)
@@ -28,11 +28,8 @@ const VERBS: Record<string, () => Promise<void>> = {
     const store = await open()
     const tenant = await store.findTenant('acme', 'test')
     if (!tenant) throw new Error('no tenant')
-    let ended = false
-    process.stdin.resume().once('end', () => {
-      ended = true
-    })
-    for (let n = 0; !ended; n++) {
+    process.stdin.resume()
+    for (let n = 0; !process.stdin.readableEnded; n++) {
       await link(store, tenant, `${argument}-${n}`)
       say(`${argument}-${n}`)
     }
@@ -50,13 +47,9 @@ const VERBS: Record<string, () => Promise<void>> = {
 
   /** Opens and closes the database over and over, until stdin ends. */
   async reopen() {
-    let ended = false
-    process.stdin.resume().once('end', () => {
-      ended = true
-    })
-    while (!ended) {
-      const store = await open()
-      await store.close()
+    process.stdin.resume()
+    while (!process.stdin.readableEnded) {
+      await (await open()).close()
       say('opened')
       await nextTurn()
     }
@@ -66,10 +59,7 @@ const VERBS: Record<string, () => Promise<void>> = {
   async create() {
     say('opening')
     const store = await open(true)
-    await store.addPartner(
-      { partnerSlug: argument, name: argument },
-      { osUser: 'test', action: 'test', subject: argument, detail: {} },
-    )
+    await store.addPartner({ partnerSlug: argument, name: argument }, AUDIT)
     await store.close()
   },
 }

@@ -22,7 +22,7 @@ import { runHere } from '../support/service.ts'
 import { hasTool } from '../support/tools.ts'
 import { until } from '../support/within.ts'
 import { besideStore } from './postgres.ts'
-import { enrol, firstTranche, T0, tick } from './world.ts'
+import { afterFirst, enrol, T0, tick } from './world.ts'
 
 const COPY = query(
   `insert into executions select (jsonb_populate_record(e, jsonb_build_object('execution_id', :id::text, 'tranche_index', 7))).*
@@ -34,7 +34,7 @@ test('a count of executions leaves out none that commits late, and counts none t
   const { url, store, acme, machine } = world
   const other = connect(openPool(url), url, () => T0)
   t.after(() => other.close())
-  await firstTranche(world)
+  await afterFirst(world)
   const { executionId } = await store.readMarks()
   assert.ok(executionId)
   // Another host has taken an id, and has not yet committed it.
@@ -61,8 +61,7 @@ test('a count of executions leaves out none that commits late, and counts none t
 
 test('the check finds what a server without foreign keys and indexes would not tell', async (t) => {
   const world = await besideStore(t)
-  const { store, pool } = world
-  await firstTranche(world)
+  const { store, pool } = await afterFirst(world)
   assert.deepEqual(await store.findFaults(), [])
   const client = await pool.connect()
   await client.query('set session_replication_role = replica')
@@ -103,8 +102,7 @@ test('the standby is away', async (t) => {
   const server = await startServer()
   t.after(server.stop)
   const { store, found } = await openOn(t, server)
-  const name = { cluster_name: 'b' }
-  const standby = await startStandby(server, name)
+  const standby = await startStandby(server, { cluster_name: 'b' })
   t.after(standby.stop)
   // Set explicitly: the primary_conninfo that pg_basebackup writes has no application_name.
   await standby.ask(
@@ -113,31 +111,20 @@ test('the standby is away', async (t) => {
   await standby.ask('select pg_reload_conf()')
   await server.ask(`alter system set synchronous_standby_names = 'b'`)
   await server.ask('select pg_reload_conf()')
-  await until(
-    WAIT_MAX_MS,
-    'a standby that counts',
-    async () => (await server.ask(`select 1 from pg_stat_replication where sync_state = 'sync'`))[0],
-  )
+  const standbys = (where = 'true') => server.ask(`select 1 from pg_stat_replication where ${where}`)
+  await until(WAIT_MAX_MS, 'a standby that counts', async () => (await standbys(`sync_state = 'sync'`))[0])
   // A write has waited for it: its absence is reported from then on.
   await store.probeWrite()
   assert.deepEqual(await found('standby_away'), [])
   standby.kill('SIGKILL')
-  await until(
-    WAIT_MAX_MS,
-    'no standby',
-    async () => (await server.ask('select 1 from pg_stat_replication')).length === 0,
-  )
-  assert.match(
-    (await found('standby_away'))[0]?.message ?? '',
-    /synchronous_standby_names = b.*no commit ends$/,
-  )
+  await until(WAIT_MAX_MS, 'no standby', async () => (await standbys()).length === 0)
+  const [away] = await found('standby_away')
+  assert.match(away?.message ?? '', /synchronous_standby_names = b.*no commit ends$/)
   // A write that waits for it does not wait for a lock.
   const { reasons } = await createReadiness()(store)
   assert.equal(reasons.length, 1)
-  assert.match(
-    reasons[0] ?? '',
-    /^The server of the database waits for a standby \(.* = b\).*no commit ends\.$/,
-  )
+  const why = /^The server of the database waits for a standby \(.* = b\).*no commit ends\.$/
+  assert.match(reasons[0] ?? '', why)
   const row = failureNamed('the standby is away')
   const metrics = () => createMetrics().read(store)
   const promtool = hasTool(t, 'promtool')
@@ -146,8 +133,7 @@ test('the standby is away', async (t) => {
   if (promtool) assert.deepEqual(firing(t, text, row), [row.alert])
   const [finding] = await found(row.code)
   assert.ok(isPrinted(commandLine('tranche', finding?.next ?? []), row), String(finding?.next))
-  const guide = await runHere(finding?.next.slice(1) ?? [])
-  assert.match(guide.out, /synchronous_standby_names/)
+  assert.match((await runHere(finding?.next.slice(1) ?? [])).out, /synchronous_standby_names/)
   await server.ask(`alter system reset synchronous_standby_names`)
   await server.ask('select pg_reload_conf()')
   // Nothing waits any more, and there is only one disk.
@@ -166,8 +152,7 @@ test('the check finds pages that came back changed', async (t) => {
   const settings = { autovacuum: 'off' }
   const first = await startServer(settings)
   t.after(first.stop)
-  const before = await openOn(t, first)
-  await before.store.close()
+  await (await openOn(t, first)).store.close()
   await first.ask('create table other as select n from generate_series(1, 100) n', DATABASE)
   const [row] = await first.ask<{ path: string }>(`select pg_relation_filepath('other') as path`, DATABASE)
   await halt(first)

@@ -51,12 +51,7 @@ async function hostOn(connect: (clock: () => Instant) => Promise<Store>): Promis
   return host
 }
 
-const recordedAt = async (
-  { store }: Host,
-  tenant: Tenant,
-  executionId = '',
-  fill = true,
-): Promise<Instant> => {
+const recordedAt = async ({ store }: Host, tenant: Tenant, executionId = '', fill = true) => {
   const made = await report(store, tenant, executionId, fill ? filled(usd('1')) : failed())
   assert.ok(made.kind === 'recorded')
   return made.trade.recordedAt
@@ -136,11 +131,7 @@ test('a month that was reported stays as it was, however writers, closers and ex
   const seen = { closedInTheMiddle: 0, datedBehind: 0 }
 
   /** A confirmation: it may not be dated in a month that was reported before it began. */
-  async function write(
-    host: Host,
-    tenant: Tenant,
-    { period, fills = true }: { period: Period; fills?: boolean },
-  ) {
+  async function write(host: Host, tenant: Tenant, period: Period, fills = true): Promise<void> {
     const isOver = closed.has(period.month)
     const at = await recordedAt(host, tenant, left.get(tenant)?.pop() ?? '', fills)
     if (isOver || at >= period.end) seen.datedBehind += 1
@@ -161,9 +152,8 @@ test('a month that was reported stays as it was, however writers, closers and ex
 
   /** Holds a row that writers need, between their clock and their commit. */
   async function holdRow({ tenantId }: Tenant, forMs: number): Promise<void> {
-    const row =
-      'select from windows where plan_id in (select plan_id from plans where tenant_id = $1) for update'
-    const { release } = await hold(row, [tenantId])
+    const plans = 'select plan_id from plans where tenant_id = $1'
+    const { release } = await hold(`select from windows where plan_id in (${plans}) for update`, [tenantId])
     await sleep(forMs)
     await release()
   }
@@ -174,7 +164,7 @@ test('a month that was reported stays as it was, however writers, closers and ex
     const [kind, fills, forAll] = [chance.next(), chance.happens(0.8), chance.happens(0.6)]
     const heldMs = chance.between(2, 15)
     if (moment > 0) await sleep(moment)
-    if (kind < 0.4) await write(host, tenant, { period, fills })
+    if (kind < 0.4) await write(host, tenant, period, fills)
     else if (kind < 0.75) await close(host, period, forAll ? null : tenant)
     else if (kind < 0.85) await host.store.addKey(keyFor(tenant), AUDIT)
     else await holdRow(tenant, heldMs)
@@ -183,8 +173,7 @@ test('a month that was reported stays as it was, however writers, closers and ex
   for (let round = 0; round < ROUNDS; round++) {
     const period = periodOf(`${2026 + Math.floor(round / 12)}-${String((round % 12) + 1).padStart(2, '0')}`)
     for (const host of hosts) host.clock = plus(period.end, chance.between(-AROUND_MS, AROUND_MS))
-    const moves = chance.between(MOVES.least, MOVES.most)
-    await Promise.all(Array.from({ length: moves }, () => move(period)))
+    await Promise.all(Array.from({ length: chance.between(MOVES.least, MOVES.most) }, () => move(period)))
     if (closed.has(period.month)) seen.closedInTheMiddle += 1
     // By now it is over for all, and somebody's clock is far behind.
     first.clock = plus(period.end, HOUR_MS)
@@ -192,22 +181,17 @@ test('a month that was reported stays as it was, however writers, closers and ex
     assert.ok(await close(first, period, null))
     const behind = chance.pick(hosts)
     behind.clock = plus(period.end, -chance.between(1, 20 * HOUR_MS))
-    await write(behind, chance.pick(tenants), { period })
+    await write(behind, chance.pick(tenants), period)
     if (chance.happens(READ_AGAIN)) assert.ok(await close(chance.pick(hosts), period, null))
   }
-  assert.deepEqual(
-    await idsByMonth(pool, [...closed.keys()]),
-    new Map([...closed].map(([month, text]) => [month, idsIn(text)])),
-  )
+  const reported = new Map([...closed].map(([month, text]) => [month, idsIn(text)]))
+  assert.deepEqual(await idsByMonth(pool, [...closed.keys()]), reported)
   for (const [month, text] of closed)
     if (chance.happens(READ_AGAIN / 10)) assert.equal(await tradesOf(first, periodOf(month)), text)
   assert.ok(seen.closedInTheMiddle > ROUNDS / 40 && seen.datedBehind > ROUNDS, JSON.stringify(seen))
   // The supply has plans without a schedule.
-  const faults = await first.store.findFaults()
-  assert.deepEqual(
-    faults.filter(({ kind }) => kind !== 'plan_window'),
-    [],
-  )
+  const faults = (await first.store.findFaults()).filter(({ kind }) => kind !== 'plan_window')
+  assert.deepEqual(faults, [])
   const { rows } = await pool.query(
     'select deadlocks from pg_stat_database where datname = current_database()',
   )

@@ -69,10 +69,7 @@ suite('PostgreSQL: processes that die or hang in a pass', () => {
     const world = await withPlans(t)
     const { store, machine } = world
     const other = await otherPass(t, world, String(PAGE + 3))
-    const observe = async () => ({
-      price: { price: price('60000'), source: 'test' },
-      testimony: 'none' as const,
-    })
+    const observe = async () => assert.fail('a pass that is skipped asks no feed')
     assert.equal(await runPass({ store, machine, observe }), null)
     const connection = connect(openPool(world.url), world.url, machine.clock)
     t.after(() => connection.close())
@@ -177,8 +174,7 @@ test('what a process that died has left of a release is done by the next pass, w
   await pool.query(
     `update partners set held = 0; insert into schedules_behind (partner_slug) values ('acme')`,
   )
-  const report = await tick({ store, machine }, '60000')
-  assert.equal(report.executionsCreated, 4)
+  assert.equal((await tick({ store, machine }, '60000')).executionsCreated, 4)
   assert.equal(await awake(), 4)
   assert.deepEqual((await pool.query('select * from schedules_behind')).rows, [])
 })
@@ -247,11 +243,11 @@ test('a poll goes along the index, however many executions wait', async (t) => {
   await polled(PLANS)
   const client = await beside.pool.connect()
   // Counted while all were under a lease, which now none is; and by plans for any time, as sessions make them later.
+  const waits = "set status = 'pending', delivered_count = 0, lease_expires_at = null"
+  const database = new URL(beside.url).pathname.slice(1)
   await client.query('vacuum analyze executions')
-  await client.query("update executions set status = 'pending', delivered_count = 0, lease_expires_at = null")
-  await client.query(
-    `alter database ${new URL(beside.url).pathname.slice(1)} set plan_cache_mode = force_generic_plan`,
-  )
+  await client.query(`update executions ${waits}`)
+  await client.query(`alter database ${database} set plan_cache_mode = force_generic_plan`)
   // What this session has read is counted before the polls are, and not in their middle.
   await client.query('select pg_stat_force_next_flush()')
   client.release()

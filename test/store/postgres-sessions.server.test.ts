@@ -24,10 +24,12 @@ import { startMonitored } from '../http/monitored.ts'
 import { assertRefused, poolTo, type Server, startServer } from '../support/postgres-server.ts'
 import { runHere } from '../support/service.ts'
 import { hasTool } from '../support/tools.ts'
+import { until } from '../support/within.ts'
 import { besideStore } from './postgres.ts'
 import {
   AUDIT,
   allPlans,
+  each,
   enrol,
   enrolAll,
   filled,
@@ -110,25 +112,16 @@ test('a session is ours, however its role is set, and reads back what it writes'
   const url = server.url('app', 'app')
   const world = await openWorld(t, (_, clock) => openStore(url, { clock, create: true }))
   const connection = connectTo(t, url)
-  const seen = await connection.look((tx) =>
-    tx.all(
-      query<{ name: string; value: string }>('select name, current_setting(name) as value from pg_settings'),
-    ),
-  )
+  const settings = 'select name, current_setting(name) as value from pg_settings'
+  const seen = await connection.look((tx) => tx.all(query<{ name: string; value: string }>(settings)))
   const values = new Map(seen.map(({ name, value }) => [name, value]))
   for (const [name, [theirs, ours]] of Object.entries(SET))
     assert.equal(values.get(name)?.replaceAll('"', ''), ours ?? theirs, name)
 
-  const [back] = await connection.look((tx) =>
-    tx.all(
-      query<object>(
-        `select :texts::text[] as texts, '{1,null}'::bigint[] as numbers, 0.1::float8 + 0.2 as sum, 'a\\b' as text`,
-      ),
-      {
-        texts: ['a', null, 'null'],
-      },
-    ),
+  const VALUES = query<object>(
+    `select :texts::text[] as texts, '{1,null}'::bigint[] as numbers, 0.1::float8 + 0.2 as sum, 'a\\b' as text`,
   )
+  const [back] = await connection.look((tx) => tx.all(VALUES, { texts: ['a', null, 'null'] }))
   assert.deepEqual(back, { texts: ['a', null, 'null'], numbers: ['1', null], sum: 0.1 + 0.2, text: 'a\\b' })
 
   const { store, acme } = world
@@ -150,14 +143,10 @@ test('a session is ours, however its role is set, and reads back what it writes'
   )
   assert.deepEqual(ordered, [{ name: 'migrations.sha256' }])
   for (const slug of ['b-b', 'bb', 'b1', 'ab'])
-    await store.addPartner(
-      { partnerSlug: slug, name: slug },
-      { osUser: 'test', action: 'test', subject: slug, detail: {} },
-    )
-  const slugs = (await store.listPartners()).map(({ partnerSlug }) => partnerSlug)
-  assert.deepEqual(slugs.slice(2), ['ab', 'b-b', 'b1', 'bb'])
-  const tables = await server.ask('select count(*)::int as n from theirs.partners', 'app')
-  assert.deepEqual(tables, [{ n: 0 }])
+    await store.addPartner({ partnerSlug: slug, name: slug }, AUDIT)
+  const added = (await store.listPartners()).slice(2)
+  assert.deepEqual(each(added, 'partnerSlug'), ['ab', 'b-b', 'b1', 'bb'])
+  assert.deepEqual(await server.ask('select count(*)::int as n from theirs.partners', 'app'), [{ n: 0 }])
 })
 
 test('a role that acts as another, and settings that an address asks for', async (t) => {
@@ -312,13 +301,6 @@ const written = async (pool: Pool): Promise<unknown[]> =>
     )
   ).rows
 
-const until = async (happens: () => Promise<boolean>): Promise<void> => {
-  for (let looks = 0; !(await happens()); looks++) {
-    assert.ok(looks < 1_000, 'it never happened')
-    await pause(10)
-  }
-}
-
 for (const [ending, end] of Object.entries(ends))
   test(`a key that ${ending} while its calls wait for a place or a lock writes nothing any more`, async (t) => {
     const hosts = await openHosts(t)
@@ -338,7 +320,7 @@ for (const [ending, end] of Object.entries(ends))
     const byOther = report(store, lasting, second.executionId, filled(usd('1')))
     const outcomes = Promise.allSettled([...polls, ...others])
     const outcomeByOther = Promise.allSettled([byOther])
-    await until(async () => (await waiting(`locktype = 'relation'`)) > 0)
+    await until(10_000, 'a call that waits', async () => (await waiting(`locktype = 'relation'`)) > 0)
     await end(hosts)
     await release()
     const isDisabled = ending.includes('disabled')
@@ -376,15 +358,15 @@ test('a revocation waits for the writes of its key that are under way, and comes
   const { store, hold, waiting, caller, first } = hosts
   const { release } = await hold('select from windows for update')
   const confirmed = report(store, caller, first.executionId, filled(usd('1')))
-  await until(async () => (await waiting(`locktype <> 'advisory'`)) > 0)
+  await until(10_000, 'a write that waits', async () => (await waiting(`locktype <> 'advisory'`)) > 0)
   let isRevoked = false
   const revoked = ends['is revoked'](hosts).then(() => {
     isRevoked = true
   })
-  await until(async () => (await waiting(`locktype = 'advisory' and mode = 'ExclusiveLock'`)) > 0)
+  const revokes = async () => (await waiting(`locktype = 'advisory' and mode = 'ExclusiveLock'`)) > 0
+  await until(10_000, 'a revocation that waits', revokes)
   // A later call, and so behind the revocation.
-  const later = sendPlan(store, caller, { partnerPlanId: 'p4' })
-  const refused = assert.rejects(later, problem('key_invalid'))
+  const refused = assert.rejects(sendPlan(store, caller, { partnerPlanId: 'p4' }), problem('key_invalid'))
   assert.equal(isRevoked, false)
   await release()
   assert.equal((await confirmed).kind, 'recorded')

@@ -69,8 +69,7 @@ async function mark(connection: Connection, before = async (_: bigint) => {}): P
 test('a connection that ended while it was idle is made anew', async (t) => {
   const { url, marks, end } = await stage(t)
   const connection = connectTo(t, url, 1)
-  const seen = await connection.look((tx) => tx.get(PID))
-  await end(seen?.pid ?? 0n)
+  await end((await connection.look((tx) => tx.get(PID)))?.pid ?? 0n)
   await mark(connection)
   assert.equal(await marks(), 1)
 })
@@ -220,13 +219,9 @@ test('a pool whose connections are all in use says so after ten seconds', async 
   const done = Promise.withResolvers<void>()
   const first = mark(connection, () => done.promise)
   const began = performance.now()
-  await assert.rejects(
-    connection.look((tx) => tx.get(PID)),
-    {
-      code: 'database_locked',
-      message: /^No connection to postgres:\/\/.* was free or could be made in time: run it again\.$/,
-    },
-  )
+  const message = /^No connection to postgres:\/\/.* was free or could be made in time: run it again\.$/
+  const looked = connection.look((tx) => tx.get(PID))
+  await assert.rejects(looked, { code: 'database_locked', message })
   assert.ok(performance.now() - began < 15_000)
   done.resolve()
   // The server has ended a transaction that was idle for so long, so it is repeated.
@@ -255,10 +250,8 @@ async function withStandby(t: TestContext) {
   const caughtUp = async (): Promise<void> => {
     const [at] = await primary.ask<{ lsn: string }>('select pg_current_wal_lsn()::text as lsn')
     await until(WAIT_MAX_MS, 'a standby that has caught up', async () => {
-      const [row] = await standby.ask<{ has: boolean }>(
-        `select pg_last_wal_replay_lsn() >= '${at?.lsn}' as has`,
-      )
-      return row?.has
+      const has = `select pg_last_wal_replay_lsn() >= '${at?.lsn}' as has`
+      return (await standby.ask<{ has: boolean }>(has))[0]?.has
     })
   }
   return {
@@ -271,10 +264,8 @@ async function withStandby(t: TestContext) {
       await caughtUp()
       await standby.ask(`alter system set primary_conninfo = ''`)
       await standby.ask('select pg_reload_conf()')
-      await until(WAIT_MAX_MS, 'a standby that follows nobody', async () => {
-        const rows = await primary.ask('select from pg_stat_replication')
-        return rows.length === 0
-      })
+      const isAlone = async () => (await primary.ask('select from pg_stat_replication')).length === 0
+      await until(WAIT_MAX_MS, 'a standby that follows nobody', isAlone)
     },
     /** The primary ends, and the standby takes its place, as a recovery to a point in time does. */
     async takeOver(): Promise<void> {
@@ -313,10 +304,7 @@ test('with everything stopped first, a recovery to a point in time is noticed al
   assert.deepEqual([said?.kind, said?.by], ['timeline', 'tranche'])
   assert.match(said?.reason ?? '', /is on timeline 2, and the last write was made on timeline 1/)
   assert.deepEqual(await standby.ask('select from tranche.frozen', DATABASE), [])
-  await assert.rejects(
-    store.deliverDue(acmeLive, 1, (seen) => seen),
-    { code: 'database_frozen' },
-  )
+  await assert.rejects(poll(store, acmeLive), { code: 'database_frozen' })
   await assert.rejects(store.beginPass(null), { code: 'database_frozen' })
   assert.equal((await standby.ask('select from tranche.frozen', DATABASE)).length, 1)
   await store.resume(AUDIT)
@@ -339,8 +327,7 @@ test('an operator may trust a failover, but only where commits wait for a standb
   await moveLine()
   await link(store, acmeLive, 'after the second')
   assert.equal(await store.readFrozen(), null)
-  const actions = (await auditedIn(primary)).map(({ action }) => action)
-  assert.deepEqual(actions.at(-1), 'database.trust_failover')
+  assert.deepEqual((await auditedIn(primary)).map(({ action }) => action).at(-1), 'database.trust_failover')
 })
 
 test('another server is noticed by its system identifier, and one that is frozen already stays as it was', async (t) => {
@@ -349,10 +336,8 @@ test('another server is noticed by its system identifier, and one that is frozen
   const { acmeLive } = await populate(store)
   const moveLine = () => primary.ask(`update tranche.server_line set system_id = '1'`, DATABASE)
   await moveLine()
-  assert.match(
-    (await store.readFrozen())?.reason ?? '',
-    /another server .* than the one that took the last write \(1\)/,
-  )
+  const { reason } = (await store.readFrozen()) ?? {}
+  assert.match(reason ?? '', /another server .* than the one that took the last write \(1\)/)
   await link(store, acmeLive, 'first')
   assert.equal((await store.readFrozen())?.kind, 'timeline')
   await store.resume(AUDIT)
@@ -434,8 +419,6 @@ test('an error that one confirmation meets is not that of the others in its grou
   const outcomes = await Promise.allSettled(
     due.map(({ executionId, amount }, i) => report(store, acme, executionId, filled(amount, `o${i}`))),
   )
-  assert.deepEqual(
-    outcomes.map((one) => (one.status === 'fulfilled' ? one.value.kind : one.reason.code)),
-    ['recorded', 'recorded', 'database_locked', 'recorded', 'recorded'],
-  )
+  const made = outcomes.map((one) => (one.status === 'fulfilled' ? one.value.kind : one.reason.code))
+  assert.deepEqual(made, ['recorded', 'recorded', 'database_locked', 'recorded', 'recorded'])
 })

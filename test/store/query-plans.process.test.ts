@@ -85,8 +85,7 @@ function planOf(db: Database, text: string): string[] {
   const names = [...text.matchAll(/:(\w+)/g)].map(([, name = '']) => [name, null] as const)
   const marks = Array(text.split('?').length - 1).fill(null)
   const explain = db.prepare<unknown[], { detail: string }>(`explain query plan ${plannedOnce(text)}`)
-  const rows = explain.all(...marks, Object.fromEntries(names))
-  return rows.map(({ detail }) => detail)
+  return explain.all(...marks, Object.fromEntries(names)).map(({ detail }) => detail)
 }
 
 /** All executions that a plan or a tenant has ever had; along a covering index, a limit ends the scan. */

@@ -218,8 +218,7 @@ test('a look that fails fails those who asked, and nobody after them', async () 
     if (fails) throw new Error('no look')
     return questions
   })
-  const outcomes = await Promise.allSettled([ask(1), ask(2)])
-  assert.deepEqual(each(outcomes, 'status'), ['rejected', 'rejected'])
+  assert.deepEqual(each(await Promise.allSettled([ask(1), ask(2)]), 'status'), ['rejected', 'rejected'])
   fails = false
   assert.equal(await ask(3), 3)
 })

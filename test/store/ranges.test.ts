@@ -64,9 +64,8 @@ test('the due set is complete and read once, however many plans are due at the s
       [{ now: at(-1), livePrice: null, leadMs: 111_001 }, 'window_end <= 111000 and window_start <= -1'],
       [{ now: at(12_000), livePrice: ANY_PRICE, leadMs: 0 }, 'next_run_at <= 12000'],
     ]
-    for (const [ranges, condition] of due) {
+    for (const [ranges, condition] of due)
       assert.deepEqual(await scheduler.listDuePlans(ranges), idsWhere(condition), `${what}: ${condition}`)
-    }
   }
 })
 
@@ -112,8 +111,8 @@ function sizesOf(msOf: (at: number) => number, { pages = 12, isShared = false, m
 }
 
 test('quick plans come in pages of as many as are allowed', () => {
-  const quick = sizesOf(() => 0.01, { pages: 4 })
-  assert.deepEqual(quick, [250, 500, 1_000, 1_000])
+  const sizes = sizesOf(() => 0.01, { pages: 4 })
+  assert.deepEqual(sizes, [250, 500, 1_000, 1_000])
   assert.equal(sizesOf(() => 0.01, { max: 300 }).at(-1), 300)
 })
 
@@ -163,9 +162,8 @@ const CASES: Record<string, [sql: string, planned: string]> = {
   'not a comment': ['select 1 -- why? :a\nfrom t where b = ?', 'select 1 -- why? :a\nfrom t where b = +?'],
 }
 
-for (const [what, [sql, planned]] of Object.entries(CASES)) {
+for (const [what, [sql, planned]] of Object.entries(CASES))
   test(`parameters are behind a plus: ${what}`, () => assert.equal(plannedOnce(sql), planned))
-}
 
 test('a value goes through as it is', () => {
   const db = openInMemory()

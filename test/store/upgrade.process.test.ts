@@ -64,9 +64,8 @@ suite('upgrade', { concurrency: 3 }, () => {
     assert.deepEqual(await soundUsers(t, file), ['u1'])
     const { code, out } = await trancheHere(file, 'check', '--json')
     assert.deepEqual([code, JSON.parse(out).ok], [0, true])
-    for (const command of [['tick', '--price', '60000'], ['status'], ['execution', 'list'], ['audit']]) {
+    for (const command of [['tick', '--price', '60000'], ['status'], ['execution', 'list'], ['audit']])
       assert.equal((await trancheHere(file, ...command)).code, 0, command.join(' '))
-    }
     assert.equal(backups(file).length, 1, 'one migration, one backup')
     const fresh = join(temporaryFolder(t), 'tranche.db')
     await trancheHere(fresh, 'migrate')

@@ -151,14 +151,8 @@ export async function tick(
   usdPrice?: string | Price,
 ): Promise<PassResult> {
   const at = typeof usdPrice === 'string' ? price(usdPrice) : usdPrice
-  const report = await runPass({
-    store,
-    machine,
-    observe: async () => ({
-      price: at === undefined ? null : { price: at, source: 'test' },
-      testimony: 'none',
-    }),
-  })
+  const seen = at === undefined ? null : { price: at, source: 'test' }
+  const report = await runPass({ store, machine, observe: async () => ({ price: seen, testimony: 'none' }) })
   if (!report) throw new Error('another tick is running')
   return report
 }
@@ -177,8 +171,11 @@ export const report = (
   )
 
 /** Accepts a stored report, as an operator does. */
-export const accept = ({ store }: World, executionId: string, reportId: number | null = null) =>
-  store.acceptLateFill({ executionId, reportId }, acceptLate, noted)
+export const accept = (
+  { store }: Pick<World, 'store'>,
+  executionId: string,
+  reportId: number | null = null,
+) => store.acceptLateFill({ executionId, reportId }, acceptLate, noted)
 
 /** Corrects the amount of an execution, as an operator does; the reason names the amount. */
 export const adjustTo = ({ store }: World, executionId: string, amount: string) =>
@@ -189,6 +186,7 @@ export const adjustTo = ({ store }: World, executionId: string, amount: string) 
   )
 
 export const PAGE = { after: null, limit: 1_000 }
+export const EVERYBODY = { slug: null, environment: null }
 
 const ROWS_MAX = 1_000
 
@@ -231,14 +229,11 @@ export const failed = (order: string = randomUUID()): Report => ({
 })
 
 export async function allExecutions(store: Store): Promise<ListedExecution[]> {
-  return store.listExecutions(
-    { slug: null, environment: null, status: null, stuck: false },
-    { after: null, limit: 1_000_000 },
-  )
+  return store.listExecutions({ ...EVERYBODY, status: null, stuck: false }, { after: null, limit: 1_000_000 })
 }
 
 export const allPlans = (store: Store): Promise<ListedPlan[]> =>
-  store.listPlans({ slug: null, environment: null }, { after: null, limit: 1_000_000 })
+  store.listPlans(EVERYBODY, { after: null, limit: 1_000_000 })
 
 let keys = 0
 export function keyFor(tenant: Tenant, { lifetimeMs = null as number | null, sha256 = '' } = {}): NewKey {
@@ -254,11 +249,10 @@ export function keyFor(tenant: Tenant, { lifetimeMs = null as number | null, sha
   }
 }
 
+type Fires = Pick<World, 'store' | 'machine' | 'acme'>
+
 /** A world with a linked user and a daily plan of 60.00, whose first tranche has fired, and is delivered on request. */
-export async function firstTranche(
-  world: Pick<World, 'store' | 'machine' | 'acme'>,
-  { delivered = true } = {},
-): Promise<Execution> {
+export async function firstTranche(world: Fires, { delivered = true } = {}): Promise<Execution> {
   const { store, acme } = world
   await enrol(store, acme)
   await tick(world, '60000')
@@ -266,6 +260,12 @@ export async function firstTranche(
   if (!execution) throw new Error('nothing fired')
   return execution
 }
+
+/** A world after its first tranche, and what there is to say of that. */
+export const afterFirst = async <W extends Fires>(world: W, options?: { delivered: boolean }) => ({
+  ...world,
+  ...(await firstTranche(world, options)),
+})
 
 /** A property of each, or a list of several. */
 export const each = <T>(of: readonly T[] | undefined, ...keys: (keyof T)[]): unknown[] | undefined =>

@@ -12,6 +12,7 @@ import type { Store } from '../../../src/store/store.ts'
 import { damage } from '../damage.ts'
 import {
   AUDIT,
+  afterFirst,
   allExecutions,
   allPlans,
   type Contract,
@@ -20,7 +21,6 @@ import {
   enrolAll,
   failed,
   filled,
-  firstTranche,
   keyFor,
   link,
   noted,
@@ -113,8 +113,7 @@ async function confirmAll(world: World, run: (calls: Calls) => Promise<string[]>
 
 export const atomicityContract: Contract = (test) => {
   test('a decision that throws changes nothing, whichever method asked for it', async (world) => {
-    const { store, acme } = world
-    const { executionId, planId } = await firstTranche(world)
+    const { store, acme, executionId, planId } = await afterFirst(world)
     const { keyId } = await store.addKey(keyFor(acme), AUDIT)
     await sendPlan(store, acme, { partnerPlanId: 'p2' })
     const before = await everything(store, world)
@@ -163,10 +162,8 @@ export const atomicityContract: Contract = (test) => {
       })
     const user = (id: string) => link(store, acme, id)
     const outcomes = await Promise.allSettled([page(), user('u7'), page(), user('u8'), page(), user('u9')])
-    assert.deepEqual(
-      each(outcomes, 'status'),
-      outcomes.map((_, i) => (i % 2 === 0 ? 'rejected' : 'fulfilled')),
-    )
+    const expected = outcomes.map((_, i) => (i % 2 === 0 ? 'rejected' : 'fulfilled'))
+    assert.deepEqual(each(outcomes, 'status'), expected)
     const users = await store.listUsers(acme, { after: null, limit: 100 })
     assert.deepEqual(users.map(({ partnerUserId }) => partnerUserId).sort(), ['u1', 'u7', 'u8', 'u9'])
     assert.deepEqual([await store.findPlans('p1'), decided], [before, 6])
@@ -181,20 +178,15 @@ export const atomicityContract: Contract = (test) => {
         }),
       ),
     )
-    assert.deepEqual(
-      each(outcomes, 'status'),
-      outcomes.map((_, i) => (i % 3 === 0 ? 'rejected' : 'fulfilled')),
-    )
+    const expected = outcomes.map((_, i) => (i % 3 === 0 ? 'rejected' : 'fulfilled'))
+    assert.deepEqual(each(outcomes, 'status'), expected)
     const users = await store.listUsers(acme, { after: null, limit: 500 })
-    assert.deepEqual(
-      new Set(users.map(({ partnerUserId }) => partnerUserId)),
-      new Set(Array.from({ length: 200 }, (_, i) => `u${i}`).filter((_, i) => i % 3 !== 0)),
-    )
+    const kept = Array.from({ length: 200 }, (_, i) => `u${i}`).filter((_, i) => i % 3 !== 0)
+    assert.deepEqual(new Set(each(users, 'partnerUserId')), new Set(kept))
   })
 
   test('writes of one turn see each other, in the order they were made', async (world) => {
-    const { store, acme } = world
-    const { executionId } = await firstTranche(world)
+    const { store, acme, executionId } = await afterFirst(world)
     const said = filled(usd('4'), 'o1', 'partial')
     const seen: (string | undefined)[] = []
     await Promise.all(
@@ -247,10 +239,8 @@ export const atomicityContract: Contract = (test) => {
       ),
     )
     const isGood = due.map((_, i) => i !== 2)
-    assert.deepEqual(
-      each(outcomes, 'status'),
-      isGood.map((good) => (good ? 'fulfilled' : 'rejected')),
-    )
+    const expected = isGood.map((good) => (good ? 'fulfilled' : 'rejected'))
+    assert.deepEqual(each(outcomes, 'status'), expected)
     const found = await Promise.all(due.map(({ executionId }) => store.findExecution(executionId)))
     assert.deepEqual(
       found.map((one) => [one?.execution.status, one?.trade !== null, one?.window.spent]),
@@ -331,8 +321,7 @@ export const uniquenessContract: Contract = (test) => {
   })
 
   test('a refused report is kept once', async (world) => {
-    const { store, acme } = world
-    const { executionId, amount } = await firstTranche(world)
+    const { store, acme, executionId, amount } = await afterFirst(world)
     await setUser(store, acme, 'u1', 'disabled')
     const said = filled(amount, 'o1')
     const unseen = () =>
@@ -344,8 +333,7 @@ export const uniquenessContract: Contract = (test) => {
   })
 
   test('a window never holds more than its budget', async (world) => {
-    const { store, acme } = world
-    const { executionId, amount } = await firstTranche(world)
+    const { store, acme, executionId, amount } = await afterFirst(world)
     const spend = (spent: Usd, released: Usd) =>
       store.confirmExecution(acme, { executionId, partnerOrderId: 'o1' }, (seen, now) => {
         const made = confirm(seen, filled(amount, 'o1'), now)
@@ -359,8 +347,7 @@ export const uniquenessContract: Contract = (test) => {
   })
 
   test('the data refuse what the program must never write', async (world) => {
-    const { store, acme, place } = world
-    const { executionId, amount } = await firstTranche(world)
+    const { store, acme, place, executionId, amount } = await afterFirst(world)
     await report(store, acme, executionId, filled(amount))
     world.advance(DAY_MS)
     await tick(world, '60000')

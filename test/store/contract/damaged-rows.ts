@@ -6,12 +6,12 @@ import { damage } from '../damage.ts'
 import {
   accept,
   adjustTo,
+  afterFirst,
   allPlans,
   type Contract,
   each,
   enrol,
   filled,
-  firstTranche,
   PAGE,
   poll,
   problem,
@@ -30,8 +30,7 @@ const changed = async ({ store }: World): Promise<string[]> =>
   (await store.findFaults()).filter(({ kind }) => kind === 'row_changed').map(({ subject }) => subject)
 
 const keptAndDamaged = async (world: World, sql: string) => {
-  const { store, acme, place } = world
-  const { executionId } = await firstTranche(world)
+  const { store, acme, place, executionId } = await afterFirst(world)
   await setUser(store, acme, 'u1', 'disabled')
   const said = filled(usd('9'), 'o1')
   assert.equal((await report(store, acme, executionId, said)).kind, 'refused')
@@ -55,8 +54,7 @@ const COVERED = {
 
 export const damagedRowContract: Contract = (test) => {
   test('the check names a trade or a late report by each column that is not what was stored', async (world) => {
-    const { store, acme, place } = world
-    const { executionId } = await firstTranche(world)
+    const { store, acme, place, executionId } = await afterFirst(world)
     await report(store, acme, executionId, filled(usd('9'), 'o1'))
     await report(store, acme, executionId, filled(usd('8'), 'o2'))
     await adjustTo(world, executionId, '7')
@@ -82,7 +80,6 @@ export const damagedRowContract: Contract = (test) => {
 
   test('a late fill that is not what the partner reported is not accepted, and its retry is answered as ever', async (world) => {
     const { another } = world
-
     for (const sql of [
       'update late_reports set usd_amount = usd_amount + 1',
       "update late_reports set fingerprint = 'x' || substr(fingerprint, 2)",
@@ -109,8 +106,7 @@ export const damagedRowContract: Contract = (test) => {
   })
 
   test('a late fill that was accepted beside a trade is not accepted again when the disk forgets it', async (world) => {
-    const { store, acme, place } = world
-    const { executionId } = await firstTranche(world)
+    const { store, acme, place, executionId } = await afterFirst(world)
     await setUser(store, acme, 'u1', 'disabled')
     for (const amount of ['9', '8']) await report(store, acme, executionId, filled(usd(amount), 'o1'))
     for (const reportId of [1, 2]) await accept(world, executionId, reportId)

@@ -13,10 +13,12 @@ import {
   AUDIT,
   accept,
   adjustTo,
+  afterFirst,
   allExecutions,
   allPages,
   audited,
   type Contract,
+  EVERYBODY,
   each,
   enrol,
   failed,
@@ -54,8 +56,7 @@ export const executionContract: Contract = (test) => {
   })
 
   test('a part fill gives the rest back to the window, and the engine may spend it', async (world) => {
-    const { store, acme } = world
-    const { executionId } = await firstTranche(world)
+    const { store, acme, executionId } = await afterFirst(world)
     await report(store, acme, executionId, filled(usd('3.33333333'), 'o1', 'partial'))
     assert.deepEqual(await windowOf(world, executionId), [0n, usd('3.33333333'), 0n])
     world.advance(DAY_MS - 10 * MINUTE_MS)
@@ -65,8 +66,7 @@ export const executionContract: Contract = (test) => {
   })
 
   test('a refund after its window has rolled stays in the old window', async (world) => {
-    const { store, acme } = world
-    const { executionId } = await firstTranche(world)
+    const { store, acme, executionId } = await afterFirst(world)
     world.advance(DAY_MS)
     assert.equal((await tick(world, '60000')).windowsRolled, 1)
     await report(store, acme, executionId, failed())
@@ -76,15 +76,14 @@ export const executionContract: Contract = (test) => {
   })
 
   test('a report on a cancelled execution is kept, once, and counts when an operator accepts it', async (world) => {
-    const { store, acme } = world
-    const { executionId } = await firstTranche(world)
+    const { store, acme, executionId } = await afterFirst(world)
     await sendPlan(store, acme, { status: 'cancelled' })
     const said = filled(usd('9.50'), 'o1')
     for (let i = 0; i < 2; i++) assert.equal((await report(store, acme, executionId, said)).kind, 'refused')
     await assert.rejects(report(store, acme, executionId, failed('o2')), problem('execution_cancelled'))
-    const [late, another] = await store.listLateFills({ after: null, limit: 10 })
+    const [late, another] = await store.listLateFills(PAGE)
     const inLive = { slug: null, environment: 'live' } as const
-    assert.deepEqual(await store.listLateFills({ after: null, limit: 10 }, inLive), [])
+    assert.deepEqual(await store.listLateFills(PAGE, inLive), [])
     assert.equal(another, undefined)
     assert.deepEqual([late?.executionId, late?.acceptedAt, late?.report], [executionId, null, said])
     assert.deepEqual(await windowOf(world, executionId), [0n, 0n, usd('60')])
@@ -93,14 +92,13 @@ export const executionContract: Contract = (test) => {
     await accept(world, executionId)
     assert.deepEqual(await windowOf(world, executionId), [0n, usd('9.50'), usd('50.50')])
     assert.equal(await audited(world), before + 1)
-    assert.equal((await store.listLateFills({ after: null, limit: 10 }))[0]?.acceptedAt, world.now())
+    assert.equal((await store.listLateFills(PAGE))[0]?.acceptedAt, world.now())
     await assert.rejects(accept(world, executionId), problem('late_fill_conflict'))
     assert.equal((await report(store, acme, executionId, said)).kind, 'replayed')
   })
 
   test('late reports that cannot be taken are refused and change nothing', async (world) => {
-    const { store, acme } = world
-    const { executionId } = await firstTranche(world)
+    const { store, acme, executionId } = await afterFirst(world)
     await assert.rejects(accept(world, executionId), problem('late_fill_not_found'))
     await setUser(store, acme, 'u1', 'disabled')
     await report(store, acme, executionId, filled(usd('1000000000.01'), 'o1'))
@@ -108,7 +106,7 @@ export const executionContract: Contract = (test) => {
     await report(store, acme, executionId, filled(usd('10.00'), 'o2'))
     await assert.rejects(accept(world, executionId), problem('late_fill_conflict'), 'two reports, none named')
     await assert.rejects(accept(world, executionId, 99), problem('late_fill_not_found'))
-    const [, second] = await store.listLateFills({ after: null, limit: 10 })
+    const [, second] = await store.listLateFills(PAGE)
     const made = await accept(world, executionId, second?.reportId ?? null)
     assert.ok(made.kind === 'recorded')
     assert.equal(made.trade.report.partnerOrderId, 'o2')
@@ -116,8 +114,7 @@ export const executionContract: Contract = (test) => {
   })
 
   test('a late fill never spends what its window has given to other tranches since', async (world) => {
-    const { store, acme } = world
-    const { executionId, amount } = await firstTranche(world)
+    const { store, acme, executionId, amount } = await afterFirst(world)
     await setUser(store, acme, 'u1', 'disabled')
     await report(store, acme, executionId, filled(amount, 'late'))
     await setUser(store, acme, 'u1', 'linked')
@@ -127,21 +124,15 @@ export const executionContract: Contract = (test) => {
     await tick(world, '60000')
     for (const one of await poll(store, acme)) await report(store, acme, one.executionId, filled(one.amount))
     await accept(world, executionId)
-    const spent = (await allExecutions(store)).map((one) => [one.status, one.amount])
-    assert.deepEqual(spent, [
+    assert.deepEqual(each(await allExecutions(store), 'status', 'amount'), [
       ['filled', amount],
       ['filled', usd('60') as Usd],
     ])
   })
 
   test('stuck executions are those delivered often and never confirmed', async (world) => {
-    const { store, acme } = world
-    await firstTranche(world)
-    const stuck = () =>
-      store.listExecutions(
-        { slug: null, environment: null, status: null, stuck: true },
-        { after: null, limit: 9 },
-      )
+    const { store, acme } = await afterFirst(world)
+    const stuck = () => store.listExecutions({ ...EVERYBODY, status: null, stuck: true }, PAGE)
     for (let delivery = 2; delivery <= 5; delivery++) {
       assert.deepEqual(await stuck(), [])
       world.advance(LEASE_MS)
@@ -203,8 +194,7 @@ export const deliveryContract: Contract = (test) => {
     const ids = await tranches(world, 7)
     const left = async () => (await store.deliverDue(acme, 0, deliver)).remaining
     assert.equal(await left(), 7)
-    const handed = idsOf(await poll(store, acme, 4))
-    assert.deepEqual([handed, await left()], [ids.slice(0, 4), 3])
+    assert.deepEqual([idsOf(await poll(store, acme, 4)), await left()], [ids.slice(0, 4), 3])
     await report(store, acme, ids[0] ?? '', failed())
     await store.cancelExecution(ids[1] ?? '', (seen, at) => cancelByHand(seen, 'lost', at), AUDIT)
     await sendPlan(store, acme, { partnerPlanId: 'p7', status: 'cancelled' })
@@ -216,8 +206,7 @@ export const deliveryContract: Contract = (test) => {
   })
 
   test('a lease taken under a clock that was ahead does not hold when it was set back', async (world) => {
-    const { store, acme } = world
-    await firstTranche(world, { delivered: false })
+    const { store, acme } = await afterFirst(world, { delivered: false })
     world.advance(20 * HOUR_MS)
     const [first] = await poll(store, acme)
     world.advance(LEASE_MS - LEASE_AHEAD_MAX_MS)
@@ -229,16 +218,14 @@ export const deliveryContract: Contract = (test) => {
   })
 
   test('what has an outcome is not handed out again', async (world) => {
-    const { store, acme } = world
-    const { executionId } = await firstTranche(world)
+    const { store, acme, executionId } = await afterFirst(world)
     await report(store, acme, executionId, failed())
     world.advance(LEASE_MS)
     assert.deepEqual(await store.deliverDue(acme, 9, deliver), { executions: [], remaining: 0 })
   })
 
   test('a plan that is changed leaves in its window what is out, and one that is cancelled takes it back', async (world) => {
-    const { store, acme } = world
-    await firstTranche(world)
+    const { store, acme } = await afterFirst(world)
     world.advance(8 * HOUR_MS)
     await tick(world, '60000')
     assert.deepEqual(each(await allExecutions(store), 'status'), ['sent', 'pending'])
@@ -254,9 +241,8 @@ export const deliveryContract: Contract = (test) => {
     await sendPlan(store, acme, { status: 'cancelled' })
     world.advance(LEASE_MS)
     assert.deepEqual(await poll(store, acme), [])
-    for (const { status, cancelledAt } of await allExecutions(store)) {
-      assert.deepEqual([status, cancelledAt], ['cancelled', world.now() - LEASE_MS])
-    }
+    const cancelled = ['cancelled', world.now() - LEASE_MS]
+    assert.deepEqual(each(await allExecutions(store), 'status', 'cancelledAt'), [cancelled, cancelled])
     assert.deepEqual(await windows(), [
       [usd('60'), 0n, usd('60'), 'reset'],
       [usd('70'), 0n, usd('70'), 'cancelled'],
@@ -265,8 +251,7 @@ export const deliveryContract: Contract = (test) => {
   })
 
   test('an execution that an operator ends gives its reservation back, once', async (world) => {
-    const { store, acme, now } = world
-    const { executionId } = await firstTranche(world)
+    const { store, acme, now, executionId } = await afterFirst(world)
     const before = await audited(world)
     const end = (id: string) =>
       store.cancelExecution(id, (seen, at) => cancelByHand(seen, 'lost at the venue', at), AUDIT)
@@ -297,18 +282,11 @@ const lateFills = async ({ store }: World) =>
 
 /** An execution that was cancelled while it was open, and three reports on it: two of one order. */
 async function withLateFills(world: World): Promise<{ executionId: string; reportIds: number[] }> {
-  const { store, acme } = world
-  const { executionId } = await firstTranche(world)
+  const { store, acme, executionId } = await afterFirst(world)
   await setUser(store, acme, 'u1', 'disabled')
-  for (const [amount, order] of [
-    ['9', 'o1'],
-    ['8', 'o1'],
-    ['7', 'o2'],
-  ] as const) {
-    await report(store, acme, executionId, filled(usd(amount), order))
-  }
-  const reportIds = (await store.listLateFills(PAGE)).map(({ reportId }) => reportId)
-  return { executionId, reportIds }
+  for (const said of [filled(usd('9'), 'o1'), filled(usd('8'), 'o1'), filled(usd('7'), 'o2')])
+    await report(store, acme, executionId, said)
+  return { executionId, reportIds: (await store.listLateFills(PAGE)).map(({ reportId }) => reportId) }
 }
 
 export const lateFillContract: Contract = (test) => {
@@ -326,11 +304,9 @@ export const lateFillContract: Contract = (test) => {
     ])
       await report(store, acme, executionId, { ...told, ...more })
     const made = await store.acceptLateFill({ executionId, reportId: first }, acceptLate, noted)
-    const numbers = (await store.listLateFills(PAGE)).map(({ reportId }) => reportId)
-    assert.deepEqual(
-      made.waiting,
-      [1, 2, 4, 5, 6].map((i) => numbers[i]),
-    )
+    const [, second, third, , ...others] = (await store.listLateFills(PAGE)).map(({ reportId }) => reportId)
+    assert.equal(others.length, 3)
+    assert.deepEqual(made.waiting, [second, third, ...others])
     assert.deepEqual(await lateFills(world), [
       [usd('9'), true, true],
       [usd('8'), false, false],
@@ -353,28 +329,22 @@ export const lateFillContract: Contract = (test) => {
     const dismiss = (reportId: number | null) => store.dismissLateFills({ executionId, reportId }, noted)
     const before = await audited(world)
     assert.deepEqual(each(await dismiss(reportIds[1] ?? 0), 'reportId'), [reportIds[1]])
-    assert.deepEqual(
-      (await lateFills(world)).map(([, decided]) => decided),
-      [false, true, false],
-    )
+    const decided = (await lateFills(world)).map(([, isDecided]) => isDecided)
+    assert.deepEqual(decided, [false, true, false])
     assert.equal((await dismiss(null)).length, 2)
     await assert.rejects(dismiss(null), problem('late_fill_not_found'))
     assert.equal(await audited(world), before + 2)
-    assert.deepEqual(
-      await lateFills(world),
-      ['9', '8', '7'].map((amount) => [usd(amount), true, false]),
-    )
+    const dismissed = ['9', '8', '7'].map((amount) => [usd(amount), true, false])
+    assert.deepEqual(await lateFills(world), dismissed)
   })
 
   test('a report on a pending execution is kept, settled when the same one is recorded, and by no other', async (world) => {
-    const { store, acme } = world
-    const { executionId } = await firstTranche(world, { delivered: false })
+    const { store, acme, executionId } = await afterFirst(world, { delivered: false })
     const said = filled(usd('9'), 'o1')
-    const other = filled(usd('8'), 'o2')
-    for (const one of [said, said, other, filled(usd('7'), 'o1')])
+    for (const one of [said, said, filled(usd('8'), 'o2'), filled(usd('7'), 'o1')])
       assert.equal((await report(store, acme, executionId, one)).kind, 'refused')
     const decided = async () =>
-      (await store.listLateFills({ after: null, limit: 10 })).map((late) => [
+      (await store.listLateFills(PAGE)).map((late) => [
         late.reason,
         late.report.usdAmount,
         late.acceptedAt,
@@ -394,12 +364,10 @@ export const lateFillContract: Contract = (test) => {
   })
 
   test('an execution whose report is accepted while it is pending is filled, and never handed out', async (world) => {
-    const { store, acme } = world
-    const { executionId, amount } = await firstTranche(world, { delivered: false })
+    const { store, acme, executionId, amount } = await afterFirst(world, { delivered: false })
     await assert.rejects(accept(world, executionId), problem('late_fill_not_found'))
     await report(store, acme, executionId, filled(amount, 'o1'))
-    const made = await accept(world, executionId)
-    assert.ok(made.kind === 'recorded')
+    assert.ok((await accept(world, executionId)).kind === 'recorded')
     const { window } = (await store.findExecution(executionId)) ?? {}
     assert.deepEqual([window?.reserved, window?.spent, window?.excess], [0n, amount, 0n])
     assert.deepEqual(await poll(store, acme), [])
@@ -410,8 +378,7 @@ export const lateFillContract: Contract = (test) => {
   })
 
   test('a report on an execution that was cancelled before it was delivered is kept, and can be accepted', async (world) => {
-    const { store, acme } = world
-    const { executionId } = await firstTranche(world, { delivered: false })
+    const { store, acme, executionId } = await afterFirst(world, { delivered: false })
     await sendPlan(store, acme, { status: 'cancelled' })
     assert.equal((await report(store, acme, executionId, filled(usd('10')))).kind, 'refused')
     assert.equal((await accept(world, executionId)).kind, 'recorded')
@@ -419,8 +386,7 @@ export const lateFillContract: Contract = (test) => {
   })
 
   test('an operator says why a late fill was accepted or dismissed, and it is on record', async (world) => {
-    const { store, acme } = world
-    const { executionId } = await firstTranche(world, { delivered: false })
+    const { store, acme, executionId } = await afterFirst(world, { delivered: false })
     for (const order of ['o1', 'o2', 'o3']) await report(store, acme, executionId, filled(usd('1'), order))
     const own = (reportId: number, reason: string) => ({ executionId, reportId, reason })
     await store.dismissLateFills(own(1, 'an error of typing'), noted)
@@ -435,12 +401,10 @@ export const lateFillContract: Contract = (test) => {
   })
 
   test('of one execution only so many reports are kept, and the others are counted', async (world) => {
-    const { store, acme } = world
-    const { executionId } = await firstTranche(world)
+    const { store, acme, executionId } = await afterFirst(world)
     await setUser(store, acme, 'u1', 'disabled')
-    for (let i = 0; i < LATE_FILLS_MAX + 3; i++) {
+    for (let i = 0; i < LATE_FILLS_MAX + 3; i++)
       await report(store, acme, executionId, filled(usd('1'), `o${i}`))
-    }
     const kept = await store.listLateFills(PAGE)
     assert.deepEqual([kept.length, kept[0]?.unkept], [LATE_FILLS_MAX, 3])
     await store.dismissLateFills({ executionId, reportId: null }, noted)
@@ -448,24 +412,20 @@ export const lateFillContract: Contract = (test) => {
   })
 
   test('a report of more than the ledger holds is counted, and can be dismissed', async (world) => {
-    const { store, acme } = world
-    const { executionId } = await firstTranche(world)
+    const { store, acme, executionId } = await afterFirst(world)
     const huge = filled(usd('92233720369'), 'o1')
     for (let i = 0; i < 2; i++) {
       const answer = await report(store, acme, executionId, huge)
       assert.deepEqual([answer.kind, answer.kind === 'refused' && answer.keeping], ['refused', 'counted'])
     }
     assert.deepEqual(await store.listLateFills(PAGE), [])
-    await store.dismissLateFills({ executionId, reportId: null }, noted)
-    await assert.rejects(
-      store.dismissLateFills({ executionId, reportId: null }, noted),
-      problem('late_fill_not_found'),
-    )
+    const dismiss = () => store.dismissLateFills({ executionId, reportId: null }, noted)
+    await dismiss()
+    await assert.rejects(dismiss(), problem('late_fill_not_found'))
   })
 
   test('an adjustment moves its window, is beside the trade, and decides its late fills', async (world) => {
-    const { store, acme } = world
-    const { executionId, amount } = await firstTranche(world)
+    const { store, acme, executionId, amount } = await afterFirst(world)
     await assert.rejects(adjustTo(world, executionId, '5'), problem('adjustment_conflict'))
     await report(store, acme, executionId, filled(amount, 'o1'))
     await report(store, acme, executionId, filled(usd('9'), 'o1'))
@@ -496,14 +456,14 @@ export const lateFillContract: Contract = (test) => {
     const [first = '', second = '', third = ''] = due
     const recordedAt = async (id: string) => (await store.findExecution(id))?.trade?.recordedAt
     world.advance(DAY_MS)
-    await report(store, acme, first, filled(usd('10') as Usd))
+    await report(store, acme, first, filled(usd('10')))
     world.advance(-MINUTE_MS)
     await report(store, acmeLive, second, failed())
     assert.equal(await recordedAt(second), world.now() + MINUTE_MS)
     world.advance(DAY_MS)
     await adjustTo(world, first, '9')
     world.advance(-MINUTE_MS)
-    await report(store, bolt, third, filled(usd('10') as Usd))
+    await report(store, bolt, third, filled(usd('10')))
     assert.equal(await recordedAt(third), world.now() + MINUTE_MS)
     await adjustTo(world, third, '9')
     assert.equal((await store.findExecution(third))?.adjustments[0]?.recordedAt, world.now() + MINUTE_MS)
@@ -514,7 +474,6 @@ export const lateFillContract: Contract = (test) => {
 
 const whole = (month: string): FixedPeriod => ({ ...periodOf(month), final: true })
 const JANUARY = whole('2026-01')
-const EVERYBODY = { slug: null, environment: null }
 
 /** So many users with a plan each, whose first tranche has fired and is delivered. */
 export async function delivered(world: World, tenant: Tenant, users: number): Promise<string[]> {
@@ -544,7 +503,7 @@ export const adjustmentContract: Contract = (test) => {
   test('they are the adjustments of the trade lines, in the same order, in pages of any size', async (world) => {
     const { store } = world
     await adjusted(world)
-    const all = await store.readTradeLines(JANUARY, EVERYBODY, { after: null, limit: 1_000 })
+    const all = await store.readTradeLines(JANUARY, EVERYBODY, PAGE)
     const wanted = all.flatMap(({ entry, number: _, ...line }) =>
       entry.kind === 'adjustment' ? [{ ...line, ...entry }] : [],
     )
@@ -575,13 +534,11 @@ export const adjustmentContract: Contract = (test) => {
     for (const month of ['2025-12', '2026-02'])
       assert.deepEqual(await store.readAdjustmentLines(whole(month), EVERYBODY, page), [])
     const last = theirs.at(-1)?.recordedAt ?? JANUARY.end
-    const before = await store.readAdjustmentLines({ ...JANUARY, end: last }, ofBolt, page)
-    assert.equal(before.length, 3)
+    assert.equal((await store.readAdjustmentLines({ ...JANUARY, end: last }, ofBolt, page)).length, 3)
   })
 
   test('a late fill is recorded in full: when it was received, and beside a trade its fee, price and time', async (world) => {
-    const { store, acme } = world
-    const { executionId } = await firstTranche(world)
+    const { store, acme, executionId } = await afterFirst(world)
     await setUser(store, acme, 'u1', 'disabled')
     await report(store, acme, executionId, filled(usd('5'), 'o1'))
     const receivedAt = world.now()
@@ -595,7 +552,7 @@ export const adjustmentContract: Contract = (test) => {
     assert.deepEqual(found?.adjustments[0]?.fill, fill)
     const { activity, users } = await store.readActivity(acme, JANUARY)
     assert.deepEqual([activity.partnerFees, users[0]?.partnerFees], [usd('0.07'), usd('0.07')])
-    const page = { after: null, limit: 10 }
+    const page = PAGE
     const lines = await store.readTenantLines(acme, JANUARY, page)
     assert.deepEqual(
       lines.map(({ entry }) => (entry.kind === 'trade' ? entry.receivedAt : entry.adjustment.fill)),
@@ -619,8 +576,7 @@ export const adjustmentContract: Contract = (test) => {
       { executedAt: T0 },
     ]) {
       const world = await another()
-      const { store, acme } = world
-      const { executionId } = await firstTranche(world)
+      const { store, acme, executionId } = await afterFirst(world)
       await report(store, acme, executionId, filled(usd('5'), 'o1'))
       world.advance(MINUTE_MS)
       await report(store, acme, executionId, { ...filled(usd('3'), 'o2'), partnerFee: usd('0.07') })

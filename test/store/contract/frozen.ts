@@ -164,16 +164,14 @@ export const frozenContract: Contract = (test) => {
     const { store, acme, advance, now, connect } = world
     const frozen = { kind: 'operator', at: T0, ...WHY, movedTo: null, replaced: [] }
     assert.deepEqual(await store.readFrozen(), frozen)
-    const stock = await store.takeStock(now())
-    assert.deepEqual((await store.readVitals(now(), stock)).frozen, frozen)
+    assert.deepEqual((await store.readVitals(now(), await store.takeStock(now()))).frozen, frozen)
     const [finding, ...more] = (await store.findWarnings()).filter(({ kind }) => kind === 'database_frozen')
     assert.deepEqual([finding?.severity, more], ['page', []])
     advance(3 * DAY_MS)
     // The first reason is not replaced.
     assert.deepEqual(await store.freeze({ by: 'other', reason: 'another' }, FREEZE), { frozen, isNew: false })
     const entry = { ...AUDIT, action: 'database.resume' }
-    const other = await connect()
-    assert.deepEqual(await other.resume(entry), frozen)
+    assert.deepEqual(await (await connect()).resume(entry), frozen)
     assert.equal(await store.resume(entry), null)
     const said = (await store.listAudit({ after: null, limit: 100 })).filter(({ action }) =>
       action.startsWith('database.'),

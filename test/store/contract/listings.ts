@@ -12,6 +12,7 @@ import {
   allPages,
   audited,
   type Contract,
+  EVERYBODY,
   each,
   enrol,
   enrolAll,
@@ -27,7 +28,6 @@ import {
   tick,
 } from '../world.ts'
 
-const EVERYBODY = { slug: null, environment: null }
 const ROWS = 5
 
 const JANUARY = { ...periodOf('2026-01'), final: true }
@@ -154,9 +154,7 @@ export const listingContract: Contract = (test) => {
 
   test('windows ahead of their place are listed in pages, to the last', async (world) => {
     const { store, acmeLive, bolt } = world
-    for (const tenant of [acmeLive, bolt]) {
-      await enrolAll(store, tenant, plansNamed(ROWS))
-    }
+    for (const tenant of [acmeLive, bolt]) await enrolAll(store, tenant, plansNamed(ROWS))
     world.advance(DAY_MS)
     await tick(world, '60000')
     world.advance(-DAY_MS)
@@ -225,10 +223,8 @@ export const priceContract: Contract = (test) => {
     const removed = await store.removePrice(at(2), noted)
     assert.deepEqual(removed, { at: at(2), price: price('60002'), source: 'test' })
     assert.equal(await audited(world), before + 1)
-    assert.deepEqual(
-      (await listed(store)).map(([when]) => when),
-      [at(0), at(1)],
-    )
+    const left = (await listed(store)).map(([when]) => when)
+    assert.deepEqual(left, [at(0), at(1)])
     const { volatility } = await store.peekPass()
     assert.deepEqual([volatility.hours, volatility.last?.at], [1, at(1)])
   })
@@ -247,10 +243,7 @@ export const priceContract: Contract = (test) => {
     advance(HOUR_MS)
     assert.deepEqual(await seen(), [at(1), at(0)])
     const sampled = await store.samplePrices({ since: at(0), until: at(1) }, 1)
-    assert.deepEqual(
-      sampled.map((one) => one.at),
-      [at(0), at(1)],
-    )
+    assert.deepEqual(each(sampled, 'at'), [at(0), at(1)])
   })
 
   test('an import adds what is not there, and replaces nothing', async ({ store, advance }) => {
@@ -284,9 +277,8 @@ export const priceContract: Contract = (test) => {
 
   test('a pass takes no price that lies ahead of it', async ({ store, advance }) => {
     await store.importPrices(batches([row(0, '60000'), row(1, '61000')]), 'file')
-    for (const known of [await store.peekPass(), await store.beginPass(null)]) {
+    for (const known of [await store.peekPass(), await store.beginPass(null)])
       assert.deepEqual(known.price, { price: price('60000'), at: at(0) })
-    }
     advance(HOUR_MS)
     assert.equal((await store.peekPass()).price?.at, at(1))
   })

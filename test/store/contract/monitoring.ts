@@ -19,6 +19,7 @@ import { until } from '../../support/within.ts'
 import {
   AUDIT,
   accept,
+  afterFirst,
   type Contract,
   each,
   enrol,
@@ -42,14 +43,12 @@ import {
 const kindsOf = (found: { kind: string }[]) => [...new Set(found.map(({ kind }) => kind))].sort()
 
 type Recorded = Extract<Confirmation, { kind: 'recorded' }>
-const amount = (text: string): Usd => usd(text)
 
 /** The faults after a confirmation of 10 dollars that `wrong` has changed. */
 const afterConfirming = async (world: World, wrong: (made: Recorded) => Recorded): Promise<string[]> => {
-  const { store, acme } = world
-  const { executionId } = await firstTranche(world)
+  const { store, acme, executionId } = await afterFirst(world)
   const decide = (seen: ExecutionFacts, now: Instant): Confirmation => {
-    const made = confirm(seen, filled(amount('10'), 'o1'), now)
+    const made = confirm(seen, filled(usd('10'), 'o1'), now)
     assert.ok(made.kind === 'recorded')
     return wrong(made)
   }
@@ -58,18 +57,15 @@ const afterConfirming = async (world: World, wrong: (made: Recorded) => Recorded
 }
 
 const WRONG_CONFIRMATIONS: [kind: string, wrong: (made: Recorded) => Recorded][] = [
-  ['window_spent', (made) => ({ ...made, window: { ...made.window, spent: amount('9') } })],
-  ['window_reserved', (made) => ({ ...made, window: { ...made.window, reserved: amount('10') } })],
-  [
-    'window_excess',
-    (made) => ({ ...made, window: { ...made.window, spent: amount('6'), excess: amount('4') } }),
-  ],
+  ['window_spent', (made) => ({ ...made, window: { ...made.window, spent: usd('9') } })],
+  ['window_reserved', (made) => ({ ...made, window: { ...made.window, reserved: usd('10') } })],
+  ['window_excess', (made) => ({ ...made, window: { ...made.window, spent: usd('6'), excess: usd('4') } })],
   [
     'trade_amount',
     (made) => ({
       ...made,
-      window: { ...made.window, spent: amount('11') },
-      trade: { ...made.trade, report: filled(amount('11'), 'o1') },
+      window: { ...made.window, spent: usd('11') },
+      trade: { ...made.trade, report: filled(usd('11'), 'o1') },
     }),
   ],
   ['trade_received', (made) => ({ ...made, trade: { ...made.trade, receivedAt: made.trade.recordedAt } })],
@@ -86,9 +82,8 @@ async function liveOut(world: World, plans: number): Promise<string[]> {
 
 export const monitoringContract: Contract = (test) => {
   test('the check names the rule that a wrong confirmation broke', async (world) => {
-    for (const [kind, wrong] of WRONG_CONFIRMATIONS) {
+    for (const [kind, wrong] of WRONG_CONFIRMATIONS)
       assert.deepEqual(await afterConfirming(await world.another(), wrong), [kind])
-    }
     assert.deepEqual(await afterConfirming(world, (made) => made), [])
   })
 
@@ -111,13 +106,13 @@ export const monitoringContract: Contract = (test) => {
   test('the check finds a plan without the window it must have, and an adjustment below nothing', async (plan) => {
     await enrol(plan.store, plan.acme)
     await plan.store.changePlan(plan.acme, PLAN, (seen, now) => ({
-      ...writePlan(seen, { ...PLAN, amount: amount('70') }, now),
+      ...writePlan(seen, { ...PLAN, amount: usd('70') }, now),
       open: null,
     }))
     assert.deepEqual(kindsOf(await plan.store.findFaults()), ['plan_window'])
     const world = await plan.another()
     const { executionId } = await firstTranche(world)
-    await report(world.store, world.acme, executionId, filled(amount('10'), 'o1'))
+    await report(world.store, world.acme, executionId, filled(usd('10'), 'o1'))
     const none = { usd: ZERO_USD, btc: 0n as never }
     const origin = { reason: 'wrong', reportId: null, partnerOrderId: null, fill: null }
     const below = (text: string) =>
@@ -125,7 +120,7 @@ export const monitoringContract: Contract = (test) => {
         executionId,
         ({ window, latestId }, recordedAt) => {
           assert.ok(window)
-          const change = { ...none, usd: amount(text), adjustmentId: latestId + 1, executionId, recordedAt }
+          const change = { ...none, usd: usd(text), adjustmentId: latestId + 1, executionId, recordedAt }
           return {
             window: { ...window, spent: (window.spent + change.usd) as Usd },
             adjustment: { ...change, ...origin },
@@ -153,11 +148,9 @@ export const monitoringContract: Contract = (test) => {
         world.advance(LEASE_MS)
         await poll(store, tenant)
       }
-      const [execution] = await store.listExecutions(
-        { slug: 'acme', environment: tenant.environment, status: null, stuck: true },
-        { after: null, limit: 1 },
-      )
-      await report(store, tenant, execution?.executionId ?? '', filled(amount('11'), 'o1'))
+      const stuck = { slug: 'acme', environment: tenant.environment, status: null, stuck: true }
+      const [execution] = await store.listExecutions(stuck, { after: null, limit: 1 })
+      await report(store, tenant, execution?.executionId ?? '', filled(usd('11'), 'o1'))
     }
     assert.deepEqual(await warned(), [])
     await store.changePartner('acme', (seen) => ({ ...seen, held: true }), AUDIT)
@@ -173,10 +166,7 @@ export const monitoringContract: Contract = (test) => {
     const { store, acmeLive: tenant } = world
     const [early = '', timely = '', late = '', failing = ''] = await liveOut(world, 4)
     world.advance(MINUTE_MS)
-    const dated = (ms: number, order: string) => ({
-      ...filled(amount('10'), order),
-      executedAt: plus(T0, -ms),
-    })
+    const dated = (ms: number, order: string) => ({ ...filled(usd('10'), order), executedAt: plus(T0, -ms) })
     const named = async () =>
       (await store.findWarnings()).filter(({ kind }) => kind === 'fill_early').map(({ subject }) => subject)
     await report(store, tenant, early, dated(EARLY_FILL_MS + 1, 'o1'))
@@ -206,7 +196,7 @@ export const monitoringContract: Contract = (test) => {
     await tick(world)
     const blind = (await poll(store, tenant)).find(({ firing }) => firing.price === null)?.executionId ?? ''
     const at = (executionPrice: string, coins: string): Report => ({
-      ...filled(amount('10')),
+      ...filled(usd('10')),
       executionPrice: price(executionPrice),
       btcAmount: btc(coins),
     })
@@ -217,15 +207,14 @@ export const monitoringContract: Contract = (test) => {
     await report(store, tenant, alike, at('60000', '0.00016666'))
     for (const id of [saw, blind]) await report(store, tenant, id, at('0.00064', '15625'))
     const words =
-      'is confirmed as 10.00 USD for 15625.00000000 BTC at 0.00064, while the market was at 60000.00'
-    assert.deepEqual(
-      await named(),
-      [saw, blind].map((id) => [`trade ${id}`, `${words}: ask the partner what unit its figures have`]),
-    )
+      'is confirmed as 10.00 USD for 15625.00000000 BTC at 0.00064, while the market was at 60000.00' +
+      ': ask the partner what unit its figures have'
+    const odd = [saw, blind].map((id) => [`trade ${id}`, words])
+    assert.deepEqual(await named(), odd)
     const to = (id: string, coins: string) =>
       store.adjustTrade(
         id,
-        (seen, now) => adjust(seen, { usd: amount('10'), btc: btc(coins), reason: 'satoshis' }, now),
+        (seen, now) => adjust(seen, { usd: usd('10'), btc: btc(coins), reason: 'satoshis' }, now),
         noted,
       )
     for (const id of [saw, blind]) await to(id, '0.00016666')
@@ -233,10 +222,9 @@ export const monitoringContract: Contract = (test) => {
     await to(alike, '1000')
     const [[subject, message = ''] = []] = await named()
     assert.equal(subject, `trade ${alike}`)
-    assert.match(
-      message,
-      /^is adjusted to 10\.00 USD for 1000\.0{8} BTC at 60000\.00, which contradict each other/,
-    )
+    const contradict =
+      /^is adjusted to 10\.00 USD for 1000\.0{8} BTC at 60000\.00, which contradict each other/
+    assert.match(message, contradict)
   })
 
   test('the backlog is what is open and what a poll would be handed', async (world) => {
@@ -257,7 +245,7 @@ export const monitoringContract: Contract = (test) => {
     assert.deepEqual(await backlog(), [2, 0, null])
     world.advance(1)
     assert.deepEqual(await backlog(), [2, 1, T0])
-    await report(store, acme, mine?.executionId ?? '', filled(amount('10')))
+    await report(store, acme, mine?.executionId ?? '', filled(usd('10')))
     assert.deepEqual(await backlog(), [1, 0, null])
     world.advance(LEASE_MS)
     assert.deepEqual(await backlog(), [1, 1, T0])
@@ -288,8 +276,7 @@ export const monitoringContract: Contract = (test) => {
   })
 
   test('a probe writes and leaves nothing, and no gap in the numbers of passes', async (world) => {
-    const { store } = world
-    await firstTranche(world)
+    const { store } = await afterFirst(world)
     const { passId } = await store.readMarks()
     const seen = async () => [
       await store.readMarks(),
@@ -313,18 +300,11 @@ export const monitoringContract: Contract = (test) => {
       world.advance(MINUTE_MS)
     }
     const { passes, executions } = await store.readRecent({ passes: 2, executions: 2 })
-    assert.deepEqual(
-      passes.map(({ at, finishedAt, plansEvaluated, executionsCreated }) => [
-        (at - T0) / MINUTE_MS,
-        ((finishedAt ?? T0) - T0) / MINUTE_MS,
-        plansEvaluated,
-        executionsCreated,
-      ]),
-      [
-        [1, 1, 1, 1],
-        [2, 2, 1, 1],
-      ],
-    )
+    const [second, third] = [plus(T0, MINUTE_MS), plus(T0, 2 * MINUTE_MS)]
+    assert.deepEqual(each(passes, 'at', 'finishedAt', 'plansEvaluated', 'executionsCreated'), [
+      [second, second, 1, 1],
+      [third, third, 1, 1],
+    ])
     assert.deepEqual(each(executions, 'partnerPlanId', 'tenant', 'status'), [
       ['p3', 'acme test', 'pending'],
       ['p2', 'acme test', 'pending'],

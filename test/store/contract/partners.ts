@@ -16,6 +16,7 @@ import {
   keyFor,
   link,
   noted,
+  PAGE,
   poll,
   problem,
   sendPlan,
@@ -23,7 +24,7 @@ import {
   type World,
 } from '../world.ts'
 
-const auditOf = (store: Store): Promise<ListedAuditEntry[]> => store.listAudit({ after: null, limit: 1_000 })
+const auditOf = (store: Store): Promise<ListedAuditEntry[]> => store.listAudit(PAGE)
 const note = (action: string) => ({ ...AUDIT, action, subject: 'acme', detail: { action } })
 
 /** A change of each kind that an operator makes. */
@@ -48,10 +49,8 @@ const changesOf = (
 
 export const partnerContract: Contract = (test) => {
   test('a partner exists once, with a test and a live tenant', async ({ store, acme, acmeLive, bolt }) => {
-    await assert.rejects(
-      store.addPartner({ partnerSlug: 'acme', name: 'again' }, AUDIT),
-      problem('partner_exists'),
-    )
+    const again = store.addPartner({ partnerSlug: 'acme', name: 'again' }, AUDIT)
+    await assert.rejects(again, problem('partner_exists'))
     assert.equal((await store.findPartner('acme'))?.name, 'acme')
     assert.equal(new Set([acme, acmeLive, bolt].map(({ tenantId }) => tenantId)).size, 3)
     assert.deepEqual([acme.environment, acmeLive.environment], ['test', 'live'])
@@ -62,7 +61,6 @@ export const partnerContract: Contract = (test) => {
 
   test('every change of an operator is in the audit log, and a refused one does not', async (world) => {
     const { store, acme, now } = world
-
     const { keyId } = await store.addKey(keyFor(acme), AUDIT)
     await link(store, acme)
     const before = (await auditOf(store)).length
@@ -75,23 +73,16 @@ export const partnerContract: Contract = (test) => {
     )
 
     const set = (terms: TierTerms) => store.putTier((versions, at) => setTier(versions, terms, at), noted)
+    const override = (partnerSlug: string, fromMonth: string | null, tierName: string | null) =>
+      store.putTierOverride({ partnerSlug, fromMonth, tierName }, AUDIT)
     const refused: [code: string, change: () => Promise<unknown>][] = [
       ['partner_exists', () => store.addPartner({ partnerSlug: 'bolt', name: 'b' }, AUDIT)],
       ['partner_not_found', () => store.changePartner('nobody', (seen) => seen, AUDIT)],
       ['key_not_found', () => store.changeKey('key_none', (seen) => ({ key: seen, successor: null }), AUDIT)],
       ['month_closed', () => set({ ...TIER, fromMonth: '2025-12' })],
-      [
-        'partner_not_found',
-        () => store.putTierOverride({ partnerSlug: 'no', fromMonth: null, tierName: null }, AUDIT),
-      ],
-      [
-        'tier_not_found',
-        () => store.putTierOverride({ partnerSlug: 'acme', fromMonth: null, tierName: 'no' }, AUDIT),
-      ],
-      [
-        'month_closed',
-        () => store.putTierOverride({ partnerSlug: 'acme', fromMonth: '2025-12', tierName: null }, AUDIT),
-      ],
+      ['partner_not_found', () => override('no', null, null)],
+      ['tier_not_found', () => override('acme', null, 'no')],
+      ['month_closed', () => override('acme', '2025-12', null)],
     ]
     for (const [code, change] of refused) await assert.rejects(change, problem(code), code)
     assert.equal((await auditOf(store)).length, before + rows.length)
@@ -106,10 +97,8 @@ export const partnerContract: Contract = (test) => {
     )
     await store.changePartner('acme', (seen) => ({ ...seen, status: 'disabled' }), AUDIT)
     const found = await store.findKey(made.sha256)
-    assert.deepEqual(
-      [found?.key.keyId, found?.partnerName, found?.partnerStatus],
-      [key.keyId, 'acme', 'disabled'],
-    )
+    const { partnerName, partnerStatus } = found ?? {}
+    assert.deepEqual([found?.key.keyId, partnerName, partnerStatus], [key.keyId, 'acme', 'disabled'])
     assert.equal(await store.findKey('0'.repeat(63)), null)
     advance(HOUR_MS)
     await store.markKeyUsed(acme, key.keyId)
@@ -145,10 +134,8 @@ export const partnerContract: Contract = (test) => {
       assert.deepEqual(versions.map(({ name }) => name).sort(), SHIPPED.map(([name]) => name).sort())
       return TIER
     }, noted)
-    assert.deepEqual(
-      (await store.listTiers()).find(({ fromMonth }) => fromMonth === '2026-02'),
-      TIER,
-    )
+    const set = (await store.listTiers()).find(({ fromMonth }) => fromMonth === '2026-02')
+    assert.deepEqual(set, TIER)
     const override = (fromMonth: string | null, tierName: string | null) =>
       store.putTierOverride({ partnerSlug: 'acme', fromMonth, tierName }, AUDIT)
     assert.equal(await override('2026-03', 'growth'), '2026-03')
@@ -169,7 +156,6 @@ export const partnerContract: Contract = (test) => {
 
   test('the end of a minimum holds from the month in which it is said, until it is said anew', async (world) => {
     const { store, acmeLive, bolt, advance } = world
-
     const month = () => advance(31 * 24 * HOUR_MS)
     const say = (lastMinimum: string | null) =>
       store.changePartner('acme', (seen, now) => endMinimum(seen, lastMinimum, now), AUDIT)
@@ -192,20 +178,15 @@ export const partnerContract: Contract = (test) => {
     month()
     await assert.rejects(say('2026-01'), problem('month_closed'))
     const enabled = await status('active')
-    assert.deepEqual(
-      [enabled.status, 'lastMinimum' in enabled],
-      ['active', false],
-      'it is no part of a partner',
-    )
+    assert.equal(enabled.status, 'active')
+    assert.ok(!('lastMinimum' in enabled), 'it is no part of a partner')
     assert.deepEqual(await billed('2026-02', '2026-03', '2026-09'), ['2026-02', null, null])
     assert.deepEqual(await store.listMinimumEnds('acme'), [
       { fromMonth: '2026-01', lastMonth: '2026-02' },
       { fromMonth: '2026-03', lastMonth: null },
     ])
-    assert.deepEqual(
-      [await store.findLastMinimum('acme', '2026-02'), await store.findLastMinimum('acme', '2026-03')],
-      ['2026-02', null],
-    )
+    assert.equal(await store.findLastMinimum('acme', '2026-02'), '2026-02')
+    assert.equal(await store.findLastMinimum('acme', '2026-03'), null)
     assert.equal((await store.readTerms(bolt, '2026-02')).lastMinimum, null)
   })
 
@@ -220,10 +201,8 @@ export const partnerContract: Contract = (test) => {
     await status('active')
     world.advance(60_000)
     assert.equal((await tick(world, '60000')).executionsCreated, 2)
-    assert.deepEqual(
-      (await allPlans(store)).map(({ window }) => window?.reserved),
-      [usd('30'), usd('30'), usd('10')],
-    )
+    const reserved = (await allPlans(store)).map(({ window }) => window?.reserved)
+    assert.deepEqual(reserved, [usd('30'), usd('30'), usd('10')])
   })
 
   test('a hold and a new minimum reach the windows that are open, at once', async (world) => {
@@ -233,10 +212,8 @@ export const partnerContract: Contract = (test) => {
       store.changePartner('acme', (seen) => ({ ...seen, ...to }), AUDIT)
     await change({ held: true })
     assert.equal((await tick(world, '60000')).executionsCreated, 1, 'that of the other partner')
-    assert.deepEqual(
-      [(await store.readPlan(acme, 'p1'))?.held, (await store.readPlan(bolt, 'p1'))?.held],
-      [true, false],
-    )
+    assert.equal((await store.readPlan(acme, 'p1'))?.held, true)
+    assert.equal((await store.readPlan(bolt, 'p1'))?.held, false)
     for (const more of [
       { partnerPlanId: 'new' },
       { status: 'paused' },
@@ -244,11 +221,8 @@ export const partnerContract: Contract = (test) => {
     ] as const)
       await sendPlan(store, acme, more)
     world.advance(60_000)
-    assert.equal(
-      (await tick(world, '1')).plansEvaluated,
-      1,
-      'nor does a plan that is new, changed or woken fire',
-    )
+    const { plansEvaluated } = await tick(world, '1')
+    assert.equal(plansEvaluated, 1, 'nor does a plan that is new, changed or woken fire')
     await sendPlan(store, acme, { partnerPlanId: 'new', status: 'cancelled' })
     await change({ held: false, minTranche: usd('25') })
     const [held, free] = await store.findPlans('p1')
@@ -282,8 +256,7 @@ export const partnerContract: Contract = (test) => {
   test('tiers are listed, and counted, in the order in which they were first set', async ({ store }) => {
     for (const term of ['zz 2026-02', 'aa 2026-02', 'zz 2026-03']) {
       const [name = '', fromMonth = ''] = term.split(' ')
-      const terms = { name, fromMonth, rateBps: 1 }
-      await store.putTier((versions, at) => setTier(versions, terms, at), noted)
+      await store.putTier((versions, at) => setTier(versions, { name, fromMonth, rateBps: 1 }, at), noted)
     }
     const listed = (await store.listTiers()).map(({ name, place }) => `${name} ${place}`)
     assert.deepEqual(listed, ['starter 1', 'growth 2', 'scale 3', 'zz 4', 'aa 5', 'zz 4'])
@@ -362,19 +335,13 @@ export const auditContract: Contract = (test) => {
     const page = { after: null, limit: 100 }
     const seen = await store.listAudit(page, { since, until: null, slug: 'acme' })
     const made = seen.filter(({ action }) => action !== AUDIT.action)
-    assert.deepEqual(
-      each(made, 'action', 'subject'),
-      about.map(([action, subject]) => [action, subject]),
-    )
+    const asked = about.map(([action, subject]) => [action, subject])
+    assert.deepEqual(each(made, 'action', 'subject'), asked)
     // Each entry names its partner, whichever is requested.
-    const all = await store.listAudit(page, { since, until: null, slug: null })
-    assert.deepEqual(
-      each(
-        all.filter(({ action }) => action !== AUDIT.action),
-        'partnerSlug',
-      ),
-      [...about.map(() => 'acme'), 'bolt', 'bolt', null, 'bolt', null, null, null, null],
-    )
+    const entries = await store.listAudit(page, { since, until: null, slug: null })
+    const all = entries.filter(({ action }) => action !== AUDIT.action)
+    const partners = [...about.map(() => 'acme'), 'bolt', 'bolt', null, 'bolt', null, null, null, null]
+    assert.deepEqual(each(all, 'partnerSlug'), partners)
     const [second, third] = [made[1]?.at ?? since, made[2]?.at ?? since]
     const between = await store.listAudit(page, { since: second, until: third, slug: null })
     assert.deepEqual(each(between, 'action'), ['key.revoke'])

@@ -19,6 +19,7 @@ import type { Store } from '../../../src/store/store.ts'
 import {
   AUDIT,
   accept,
+  afterFirst,
   allExecutions,
   audited,
   type Contract,
@@ -93,8 +94,7 @@ const sound = async ({ store }: World) => assert.deepEqual(await store.findFault
 
 export const purchaseContract: Contract = (test) => {
   test('a purchase with the amounts of another one of that day is booked only by who knows of it', async (world) => {
-    const { acme } = world
-    await firstTranche(world)
+    const { acme } = await afterFirst(world)
     const made = await book(world, { partnerOrderId: '00546' })
     assert.ok(made.kind === 'booked')
     const again = (more: Told) => book(world, { partnerOrderId: '546', isTwin: false, ...more })
@@ -114,8 +114,7 @@ export const purchaseContract: Contract = (test) => {
   })
 
   test('a purchase is like one of that day whatever window that was for', async (world) => {
-    const { store, acme } = world
-    const { executionId, amount } = await firstTranche(world)
+    const { store, acme, executionId, amount } = await afterFirst(world)
     world.advance(40 * DAY_MS)
     // Reported without a time, it is dated by its report.
     await report(store, acme, executionId, filled(amount))
@@ -125,8 +124,7 @@ export const purchaseContract: Contract = (test) => {
   })
 
   test('a purchase is booked once for an order, and is a trade of the present month', async (world) => {
-    const { store, acme, acmeLive, bolt } = world
-    const { executionId } = await firstTranche(world)
+    const { store, acme, acmeLive, bolt, executionId } = await afterFirst(world)
     const executedAt = plus(T0, -40 * DAY_MS)
     const told = { executedAt, partnerFee: usd('0.10') }
     const before = await audited(world)
@@ -188,18 +186,14 @@ export const purchaseContract: Contract = (test) => {
   })
 
   test('a tranche whose purchase is booked under its key is not delivered again', async (world) => {
-    const { store, acme } = world
-    await firstTranche(world)
+    const { store, acme } = await afterFirst(world)
     const [before] = await store.findPlans('p1')
     const made = await book(world, { partnerOrderId: orderOf(1), usd: '10' })
     assert.ok(made.kind === 'booked')
     assert.equal(made.schedule?.trancheIndex, 2)
     const [after] = await store.findPlans('p1')
-    assert.deepEqual(
-      [before, after].map((one) => one?.schedule?.layout?.unitsFired),
-      [1, 2],
-      'it was a unit of its slot',
-    )
+    const fired = [before, after].map((one) => one?.schedule?.layout?.unitsFired)
+    assert.deepEqual(fired, [1, 2], 'it was a unit of its slot')
     assert.equal(after?.schedule?.fireable, usd('40'))
     // Both units of the slot are pending, so the next one comes with the next slot, and spends its usual amount.
     assert.equal((await tick(world, '1')).executionsCreated, 0)
@@ -254,10 +248,8 @@ export const purchaseContract: Contract = (test) => {
     await tick(world, '60000')
     const after = await windowsOf(world)
     assert.deepEqual(after.slice(1, 3), lost)
-    assert.deepEqual(
-      [after[3]?.amounts[0], after[3]?.closed, Math.floor(after[3]?.start ?? 0)],
-      [35, null, 48],
-    )
+    const { amounts, closed, start } = after[3] ?? assert.fail('no window was opened')
+    assert.deepEqual([amounts[0], closed, Math.floor(start)], [35, null, 48])
     await sound(world)
     // Every idempotency key is different.
     const keys = (await allExecutions(world.store)).map((one) => `${one.windowStart} ${one.trancheIndex}`)
@@ -267,8 +259,7 @@ export const purchaseContract: Contract = (test) => {
   test('plans that are over, held or of a disabled user have their purchases booked as well', async (world) => {
     const { store, acme } = world
     await enrol(store, acme, { ...PLAN, status: 'cancelled' })
-    const early = plus(T0, -3 * DAY_MS)
-    await book(world, { executedAt: early })
+    await book(world, { executedAt: plus(T0, -3 * DAY_MS) })
     assert.deepEqual(await windowsOf(world), [{ start: -72, amounts: [60, 0, 20, 0, 40], closed: 'reset' }])
     await sendPlan(store, acme, { partnerPlanId: 'p2' })
     await tick(world, '60000')
@@ -278,8 +269,7 @@ export const purchaseContract: Contract = (test) => {
   })
 
   test('a purchase whose report waits for a decision is not booked beside it', async (world) => {
-    const { store, acme } = world
-    const { executionId } = await firstTranche(world)
+    const { store, acme, executionId } = await afterFirst(world)
     await report(store, acme, executionId, filled(usd('11'), 'lost'))
     await assert.rejects(book(world, { usd: '11' }), problem('late_fill_conflict'))
     await store.dismissLateFills({ executionId, reportId: null }, noted)
@@ -300,8 +290,7 @@ export const purchaseContract: Contract = (test) => {
   })
 
   test('a report of an execution that is not known is kept, and booked under its id by an operator', async (world) => {
-    const { store, acme, bolt } = world
-    const { executionId } = await firstTranche(world)
+    const { store, acme, bolt, executionId } = await afterFirst(world)
     const said = { ...filled(usd('12'), 'gone'), executedAt: plus(T0, -1) }
     for (const again of [said, said, { ...said, usdAmount: usd('13') }])
       await store.keepUnknownFill(acme, UNKNOWN, again)
@@ -334,14 +323,12 @@ export const purchaseContract: Contract = (test) => {
     // From now on it is an execution like any other: replayed, and its other report is decided beside it.
     assert.equal((await report(store, acme, UNKNOWN, said)).kind, 'replayed')
     await assert.rejects(accept('p1', kept[1]?.reportId ?? 0), problem('late_fill_conflict'))
-    const other = { executionId: UNKNOWN, reportId: kept[1]?.reportId ?? 0 }
-    await store.acceptLateFill(other, acceptLate, noted)
+    await store.acceptLateFill({ executionId: UNKNOWN, reportId: kept[1]?.reportId ?? 0 }, acceptLate, noted)
     assert.equal((await store.findExecution(UNKNOWN))?.adjustments[0]?.usd, usd('1'))
   })
 
   test('a report of an execution that is not known can be dismissed, and never be booked twice', async (world) => {
-    const { store, acme } = world
-    await firstTranche(world)
+    const { store, acme } = await afterFirst(world)
     await store.keepUnknownFill(acme, UNKNOWN, filled(usd('12'), 'gone'))
     await store.keepUnknownFill(acme, OTHER, filled(usd('12'), 'gone'))
     const dismiss = (executionId: string) => store.dismissLateFills({ executionId, reportId: null }, noted)
@@ -355,7 +342,6 @@ export const purchaseContract: Contract = (test) => {
 
   test('what cannot be kept of unknown executions is counted, until an operator has looked', async (world) => {
     const { store, acme } = world
-
     // More dollars than the ledger's integers hold.
     await store.keepUnknownFill(acme, UNKNOWN, filled((2n ** 63n) as ReturnType<typeof usd>, 'vast'))
     await store.keepUnknownFill(acme, UNKNOWN, filled(usd('12'), 'gone'))
@@ -368,21 +354,18 @@ export const purchaseContract: Contract = (test) => {
 
   test('a report of an unknown execution that another tenant has reported is counted, not dropped', async (world) => {
     const { store, acme, acmeLive } = world
-
     const said = filled(usd('12'), 'gone')
     // With the key of the wrong environment first, then with the right one.
     for (const tenant of [acme, acmeLive]) await store.keepUnknownFill(tenant, UNKNOWN, said)
     await store.dismissLateFills({ executionId: UNKNOWN, reportId: null }, noted)
     await store.keepUnknownFill(acmeLive, UNKNOWN, said)
-    const kept = await store.listLateFills({ after: null, limit: 10 })
-    assert.deepEqual(each(kept, 'tenant'), [acme])
+    assert.deepEqual(each(await store.listLateFills({ after: null, limit: 10 }), 'tenant'), [acme])
     assert.equal(await store.dismissUnkept(acmeLive, noted), 2)
     await assert.rejects(store.dismissUnkept(acme, noted), problem('late_fill_not_found'))
   })
 
   test('an operator ends the count of what could not be kept of unknown executions, and no other', async (world) => {
-    const { store, acme, acmeLive, bolt } = world
-    const { executionId } = await firstTranche(world)
+    const { store, acme, acmeLive, bolt, executionId } = await afterFirst(world)
     const vast = filled((2n ** 63n) as ReturnType<typeof usd>, 'vast')
     await report(store, acme, executionId, vast)
     for (const tenant of [acme, acme, bolt]) await store.keepUnknownFill(tenant, UNKNOWN, vast)

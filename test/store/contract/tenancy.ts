@@ -6,6 +6,7 @@ import { periodOf } from '../../../src/core/month.ts'
 import { type Instant, MINUTE_MS } from '../../../src/core/time.ts'
 import { register } from '../../../src/core/webhook.ts'
 import {
+  afterFirst,
   allExecutions,
   allPlans,
   type Contract,
@@ -13,7 +14,6 @@ import {
   enrol,
   failed,
   filled,
-  firstTranche,
   link,
   poll,
   problem,
@@ -77,22 +77,17 @@ export const tenancyContract: Contract = (test) => {
       await enrol(store, stranger, { amount: usd('999.00') })
       await sendPlan(store, stranger, { status: 'cancelled' })
     }
-    const plans = await allPlans(store)
-    assert.deepEqual(
-      plans.map(({ tenant, amount, status }) => [tenant.tenantId, amount, status]),
-      [
-        [acme.tenantId, usd('60'), 'active'],
-        ...strangers(world).map(({ tenantId }) => [tenantId, usd('999'), 'cancelled']),
-      ],
-    )
+    assert.deepEqual(each(await allPlans(store), 'tenant', 'amount', 'status'), [
+      [acme, usd('60'), 'active'],
+      ...strangers(world).map((stranger) => [stranger, usd('999'), 'cancelled']),
+    ])
   })
 
   test('disabling a user stops the plans and executions of that user alone', async (world) => {
     const { store, acme } = world
     for (const tenant of [acme, ...strangers(world)]) {
-      for (const user of ['u1', 'u2']) {
+      for (const user of ['u1', 'u2'])
         await enrol(store, tenant, { partnerUserId: user, partnerPlanId: `p-${user}` })
-      }
     }
     await tick(world, '60000')
     const { plansPaused, executionsCancelled } = await setUser(store, acme, 'u1', 'disabled')
@@ -105,43 +100,33 @@ export const tenancyContract: Contract = (test) => {
   })
 
   test('deliverDue hands a tenant its own executions only', async (world) => {
-    const { store, acme } = world
-    await firstTranche(world, { delivered: false })
+    const { store, acme } = await afterFirst(world, { delivered: false })
     for (const stranger of strangers(world)) assert.deepEqual(await poll(store, stranger), [])
     assert.deepEqual(each(await poll(store, acme), 'deliveredCount'), [1])
   })
 
   test('confirmExecution shows a stranger nothing, and changes nothing for it', async (world) => {
-    const { store, acme } = world
-    const { executionId, amount } = await firstTranche(world)
+    const { store, acme, executionId, amount } = await afterFirst(world)
     for (const stranger of strangers(world)) {
-      for (const said of [filled(amount), failed()]) {
+      for (const said of [filled(amount), failed()])
         await assert.rejects(report(store, stranger, executionId, said), problem('execution_not_found'))
-      }
       const looking = store.confirmExecution(stranger, { executionId, partnerOrderId: 'o' }, (seen) => {
-        assert.deepEqual(
-          [seen.execution, seen.window, seen.trade, seen.orderHeldBy],
-          [null, null, null, null],
-        )
+        const { execution, window, trade, orderHeldBy } = seen
+        assert.deepEqual([execution, window, trade, orderHeldBy], [null, null, null, null])
         throw new Error('only looked')
       })
       await assert.rejects(looking, { message: 'only looked' })
     }
     assert.equal((await store.findExecution(executionId))?.execution.status, 'sent')
-    const mine = await report(store, acme, executionId, filled(amount))
-    assert.equal(mine.kind, 'recorded')
-    for (const stranger of strangers(world)) {
-      await assert.rejects(
-        report(store, stranger, executionId, filled(amount)),
-        problem('execution_not_found'),
-      )
-    }
+    assert.equal((await report(store, acme, executionId, filled(amount))).kind, 'recorded')
+    const isUnknown = problem('execution_not_found')
+    for (const stranger of strangers(world))
+      await assert.rejects(report(store, stranger, executionId, filled(amount)), isUnknown)
   })
 
   test('an order id is taken within its tenant only', async (world) => {
     const { store, acme } = world
-    const tenants = [acme, ...strangers(world)]
-    for (const tenant of tenants) await enrol(store, tenant)
+    for (const tenant of [acme, ...strangers(world)]) await enrol(store, tenant)
     await tick(world, '60000')
     const [first] = await poll(store, acme)
     if (!first) throw new Error('nothing fired')
@@ -225,10 +210,8 @@ export const tenancyContract: Contract = (test) => {
       const page = { after: null, limit: 10 }
       const ids = (rows: { tenant: { tenantId: number } }[]) => rows.map(({ tenant }) => tenant.tenantId)
       assert.deepEqual(ids(await store.listPlans({ slug, environment }, page)), expected)
-      assert.deepEqual(
-        ids(await store.listExecutions({ slug, environment, status: null, stuck: false }, page)),
-        expected,
-      )
+      const all = { slug, environment, status: null, stuck: false }
+      assert.deepEqual(ids(await store.listExecutions(all, page)), expected)
     }
     assert.equal((await store.findPlans('p1')).length, 3)
   })

@@ -11,6 +11,7 @@ import { unreserved } from '../../../src/core/window.ts'
 import {
   AUDIT,
   adjustTo,
+  afterFirst,
   allExecutions,
   allPlans,
   audited,
@@ -19,7 +20,6 @@ import {
   enrol,
   enrolAll,
   filled,
-  firstTranche,
   link,
   linkWith,
   plansNamed,
@@ -78,13 +78,11 @@ export const userContract: Contract = (test) => {
   test('of very many consents the newest are read, oldest first', async ({ store, acme }) => {
     const versions = Array.from({ length: CONSENTS_SHOWN + 2 }, (_, i) => `v${i}`)
     for (const version of versions) await link(store, acme, 'u1', version)
-    const found = await store.readUser(acme, 'u1')
-    assert.deepEqual(each(found?.consents, 'version'), versions.slice(2))
+    assert.deepEqual(each((await store.readUser(acme, 'u1'))?.consents, 'version'), versions.slice(2))
   })
 
   test('a name with a control character, which none can have, finds nothing, and harms no call beside it', async (world) => {
-    const { store, acme } = world
-    const { executionId, amount } = await firstTranche(world)
+    const { store, acme, executionId, amount } = await afterFirst(world)
     for (const [i, name] of ['u1\0', '\0', 'u1\u0001'].entries()) {
       assert.equal(await store.findUser(acme, name), null)
       assert.equal(await store.readUser(acme, name), null)
@@ -105,8 +103,7 @@ export const userContract: Contract = (test) => {
   })
 
   test('a disable ends open executions of paused plans too', async (world) => {
-    const { store, acme } = world
-    await firstTranche(world)
+    const { store, acme } = await afterFirst(world)
     await sendPlan(store, acme, { status: 'paused' })
     const { plansPaused, executionsCancelled } = await setUser(store, acme, 'u1', 'disabled')
     assert.deepEqual([plansPaused, executionsCancelled], [0, 1])
@@ -166,9 +163,7 @@ export const userContract: Contract = (test) => {
     const { store, acme } = world
     await link(store, acme)
     await link(store, acme, 'u2')
-    await Promise.all(
-      Array.from({ length: MANY }, (_, i) => sendPlan(store, acme, { partnerPlanId: `p${i}` })),
-    )
+    await Promise.all(plansNamed(MANY).map((partnerPlanId) => sendPlan(store, acme, { partnerPlanId })))
     await sendPlan(store, acme, { partnerUserId: 'u2', partnerPlanId: 'other' })
     await tick(world, '60000')
     const stopping = setUser(store, acme, 'u1', 'disabled')
@@ -192,10 +187,7 @@ export const userContract: Contract = (test) => {
     const other = await world.connect()
     await enrolAll(store, acme, plansNamed(MANY))
     await tick(world, '60000')
-    const ends = await Promise.all([
-      setUser(store, acme, 'u1', 'disabled'),
-      setUser(other, acme, 'u1', 'disabled'),
-    ])
+    const ends = await Promise.all([store, other].map((one) => setUser(one, acme, 'u1', 'disabled')))
     const counts = ends.map(({ plansPaused, executionsCancelled }) => [plansPaused, executionsCancelled])
     assert.ok(counts.some(([paused, cancelled]) => paused === MANY && cancelled === MANY))
     assert.ok(counts.every(([paused, cancelled]) => paused === cancelled && [0, MANY].includes(paused ?? 0)))
@@ -204,8 +196,7 @@ export const userContract: Contract = (test) => {
   })
 
   test('an erasure takes the e-mail and the provider of one user, and nothing of the ledger', async (world) => {
-    const { store, acme, acmeLive, now } = world
-    const { executionId, amount } = await firstTranche(world)
+    const { store, acme, acmeLive, now, executionId, amount } = await afterFirst(world)
     await report(store, acme, executionId, filled(amount))
     await linkWithEmail(world, 'u1', 'one@example.org')
     await linkWithEmail(world, 'u2', 'two@example.org')

@@ -40,9 +40,7 @@ async function passInPages({ store, machine }: World): Promise<number> {
 export const wakeUpContract: Contract = (test) => {
   test('a pass leaves one wake-up for each tenant with a webhook, which is claimed once', async (world) => {
     const { store, acme, acmeLive, bolt } = world
-    for (const tenant of [acme, acmeLive, bolt]) {
-      await enrolAll(store, tenant, ['p1', 'p2', 'p3'])
-    }
+    for (const tenant of [acme, acmeLive, bolt]) await enrolAll(store, tenant, ['p1', 'p2', 'p3'])
     for (const tenant of [acme, bolt]) await webhook(store, tenant)
     const passId = await passInPages(world)
     assert.deepEqual(await store.claimWakeUps(passId - 1), [])
@@ -71,17 +69,14 @@ export const wakeUpContract: Contract = (test) => {
     for (let round = 0; round < 5; round++) {
       const passId = await passInPages({ ...world, machine })
       const claimed = await Promise.all([store.claimWakeUps(passId), other.claimWakeUps(passId)])
-      assert.deepEqual(
-        claimed.flatMap((mine) => mine.map(({ tenant }) => tenant.tenantId)).sort(),
-        tenants.map(({ tenantId }) => tenantId).sort(),
-      )
+      const claimers = claimed.flat().map(({ tenant }) => tenant.tenantId)
+      assert.deepEqual(claimers.sort(), each(tenants, 'tenantId')?.sort())
       world.advance(DAY_MS)
     }
   })
 
   test('a page that is undone leaves no wake-up, and one without news none either', async (world) => {
     const { store, acme, machine } = world
-
     await enrolAll(store, acme, ['p1', 'p2'])
     await webhook(store, acme)
     const pass = await store.beginPass({ price: price('60000'), source: 'test' })
@@ -116,7 +111,6 @@ export const wakeUpContract: Contract = (test) => {
 
   test('the outcome of an attempt is entered, unless the webhook was replaced meanwhile', async (world) => {
     const { store, acme, bolt } = world
-
     const first = await webhook(store, acme, 'first')
     const enter = () =>
       store.noteAttempt(announced(acme, first), UNDELIVERED, (seen, now) =>
@@ -140,8 +134,7 @@ export const wakeUpContract: Contract = (test) => {
     const { store, acme, acmeLive, bolt } = world
     const hosts = [store, await world.connect()]
     const hook = await webhook(store, acme)
-    const other = await webhook(store, bolt)
-    await store.noteTest(bolt, announced(bolt, other, 0), TAKEN)
+    await store.noteTest(bolt, announced(bolt, await webhook(store, bolt), 0), TAKEN)
     assert.deepEqual(await store.listDeliveries(acme), [])
     for (let count = 1; count <= DELIVERIES_KEPT + 3; count++) {
       world.advance(1)
@@ -173,8 +166,7 @@ export const wakeUpContract: Contract = (test) => {
     const hook = await webhook(store, acme)
     await webhook(store, acmeLive)
     const test = { ...testOf(acme), webhook: { ...hook, url: 'https://a.example:8443/secret?token=1' } }
-    const long = { ...UNDELIVERED, reason: 'x'.repeat(600) }
-    const noted = await store.noteTest(acme, test, long)
+    const noted = await store.noteTest(acme, test, { ...UNDELIVERED, reason: 'x'.repeat(600) })
     assert.deepEqual(noted, {
       ...{ count: 0, earliest: `exec_${'0'.repeat(32)}`, endedAt: now(), origin: 'https://a.example:8443' },
       ...{ statusCode: 500, reason: 'x'.repeat(500), durationMs: 5 },
