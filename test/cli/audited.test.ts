@@ -34,6 +34,9 @@ async function invoices(shell: Shell): Promise<string[]> {
   return ['--settings', file]
 }
 
+const BOUGHT = ['--usd', '9', '--btc', '0.00015', '--reason', 'x']
+const CREDITED = ['--usd', '10.00', '--reason', 'x']
+
 /** Each does its work once, in this order. */
 const AUDITED: Row[] = [
   ['partner create', () => ['beta', '--name', 'Beta']],
@@ -53,21 +56,15 @@ const AUDITED: Row[] = [
   ['execution accept-late', ({ lateToAccept }) => [lateToAccept, '--report', '1']],
   ['execution dismiss-late', ({ lateToDismiss }) => [lateToDismiss, '--reason', 'x']],
   ['price remove', ({ priced }) => ['--at', priced]],
-  ['trade adjust', ({ filled }) => [filled, '--usd', '9', '--btc', '0.00015', '--reason', 'x']],
+  ['trade adjust', ({ filled }) => [filled, ...BOUGHT]],
   [
     'trade record',
-    () => [
-      ...['--partner', 'acme', '--env', 'test', '--plan', 'filled', '--order', 'lost'],
-      ...['--usd', '9', '--btc', '0.00015', '--reason', 'x'],
-    ],
+    () => ['--partner', 'acme', '--env', 'test', '--plan', 'filled', '--order', 'lost', ...BOUGHT],
   ],
   ['sandbox advance', () => ['acme', '2d']],
   ['sandbox fire', () => ['acme', 'filled']],
   ['billing issue', async ({ shell }) => [...(await invoices(shell)), '--month', '2026-01']],
-  [
-    'billing credit',
-    async ({ shell }) => [...(await invoices(shell)), 'A-0001', '--usd', '10.00', '--reason', 'x'],
-  ],
+  ['billing credit', async ({ shell }) => ['A-0001', ...CREDITED, ...(await invoices(shell))]],
   ['user erase', () => ['acme', USER.partner_user_id, '--env', 'test', '--yes']],
   ['sandbox reset', () => ['acme', '--yes']],
   ['freeze', () => ['--reason', 'x']],
@@ -142,13 +139,10 @@ test('each command that changes something adds a line to the audit log', async (
 })
 
 test('every command there is has been asked, or changes nothing that belongs there', () => {
-  const program = commandTree()
   const leaves: string[] = []
-  everyCommand(program, (command, path) => {
+  everyCommand(commandTree(), (command, path) => {
     if (path.length > 0 && command.commands.length === 0) leaves.push(path.join(' '))
   })
-  assert.deepEqual(
-    leaves.sort(),
-    [...AUDITED.map(([command]) => command), 'restore', ...OTHERS.map((words) => words.trim())].sort(),
-  )
+  const asked = [...AUDITED.map(([command]) => command), 'restore', ...OTHERS.map((words) => words.trim())]
+  assert.deepEqual(leaves.sort(), asked.sort())
 })

@@ -47,10 +47,8 @@ test('in a folder a backup is named by its time, and is a whole database', async
   symlinkSync(join(folder, 'nowhere'), join(backups, 'tranche-20260105T000001Z.db'))
   assert.equal((await backup(backups, '--keep', '9')).code, 0)
   assert.equal((await backup(backups, '--force')).code, 0)
-  assert.deepEqual(
-    names(),
-    [0, 1, 2, 3].map((second) => `tranche-20260105T00000${second}Z.db`),
-  )
+  const inOrder = [0, 1, 2, 3].map((second) => `tranche-20260105T00000${second}Z.db`)
+  assert.deepEqual(names(), inOrder)
   // Two concurrent backups do so as well.
   const both = await Promise.all([backup(backups), backup(backups)])
   assert.deepEqual([both.map(({ code }) => code), names().length], [[0, 0], 6])
@@ -93,12 +91,12 @@ test('--keep removes the oldest of its own, and nothing else, once the new one i
   const before = names()
   assert.equal((await backup(backups, '--keep', '1')).code, 5)
   assert.deepEqual(names(), before)
-  for (const wrong of [
-    [join(folder, 'one.db'), '--keep', '3'],
-    [backups, '--keep', '0'],
-    [backups, '--keep', '3', '--force'],
-  ])
-    assert.equal((await backup(...wrong)).code, 2, wrong.join(' '))
+  const wrong = [
+    [join(folder, 'one.db'), '3'],
+    [backups, '0'],
+    [backups, '3', '--force'],
+  ] as const
+  for (const [to, ...kept] of wrong) assert.equal((await backup(to, '--keep', ...kept)).code, 2, kept.join())
 })
 
 test('status looks for the newest backup of a job, in its folder', async (t) => {

@@ -18,6 +18,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import SQLite from 'better-sqlite3'
 import { formatInstant, plus } from '../../src/core/time.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
+import { each } from '../store/world.ts'
 import { folderOfProcess } from '../support/database.ts'
 import { fill, openShell, PLAN, runHere, type Shell, succeed, USER } from '../support/service.ts'
 import {
@@ -108,24 +109,18 @@ for (const [found, sql] of FAULTS) {
     const isAdjusted = sql.startsWith(ADJUSTED)
     if (isAdjusted) await succeed(shell, 'trade', 'adjust', filled, ...CORRECTION)
     tamper(shell, real(sql))
-    if (isAdjusted)
-      assert.equal(
-        (await shell.tranche(['billing', 'reconcile', '--month', '2026-01', '--env', 'test'])).code,
-        3,
-      )
+    const reconcile = ['billing', 'reconcile', '--month', '2026-01', '--env', 'test']
+    if (isAdjusted) assert.equal((await shell.tranche(reconcile)).code, 3)
     const { code, out, err } = await shell.tranche(['check', '--json'])
     assert.deepEqual([code, err], [3, ''])
     const answer = JSON.parse(out)
     assert.equal(answer.ok, false)
-    const faults: Planted[] = answer.findings.filter(({ level }: Planted) => level === 'error')
-    const seen = faults.map(({ kind, subject }) => [kind, subject])
-    assert.deepEqual(
-      seen,
-      found.split(', ').map((one) => {
-        const [kind = '', subject = SUBJECTS.find(([kinds]) => kinds.test(kind))?.[1] ?? ''] = one.split(': ')
-        return [kind, real(subject)]
-      }),
-    )
+    const faults: Finding[] = answer.findings.filter(({ level }: Finding) => level === 'error')
+    const expected = found.split(', ').map((one) => {
+      const [kind = '', subject = SUBJECTS.find(([kinds]) => kinds.test(kind))?.[1] ?? ''] = one.split(': ')
+      return [kind, real(subject)]
+    })
+    assert.deepEqual(each(faults, 'kind', 'subject'), expected)
     const words = await shell.tranche(['check'])
     assert.equal(words.code, 3)
     for (const { subject, message, mend } of faults) {
@@ -147,7 +142,7 @@ for (const [what, damage] of [
     damagePage(shell, what, damage)
     const { code, out, err } = await shell.tranche(['check', '--json'])
     assert.deepEqual([code, err], [3, ''])
-    const { findings } = JSON.parse(out) as { findings: Planted[] }
+    const { findings } = JSON.parse(out) as { findings: Finding[] }
     assert.equal(findings[0]?.kind, 'integrity')
     for (const { message } of findings) assert.doesNotMatch(message, /\n|\*\*\*/)
   })
@@ -166,7 +161,7 @@ test('what check says to run names the database that --db has named', async (t) 
   await shell.tranche(['backup', copy])
   const findings = async (...first: string[]) => {
     const { out } = await runHere([...first, 'check', '--json'], { machine: shell.machine })
-    return (JSON.parse(out) as { findings: Planted[] }).findings.map(({ mend }) => mend)
+    return each(JSON.parse(out).findings as Finding[], 'mend')
   }
   const db = new SQLite(copy)
   db.exec(FAILING_WEBHOOK)
@@ -177,8 +172,6 @@ test('what check says to run names the database that --db has named', async (t) 
   t.after(() => delete process.env.TRANCHE_DB)
   assert.deepEqual(await findings(), ['tranche webhook test acme --env live'])
 })
-
-type Planted = { level: string; kind: string; subject: string; message: string; mend: string }
 
 type Traded = { copy: string; filled: string; open: string; laterMs: number }
 let traded: Promise<Traded> | undefined
@@ -224,13 +217,8 @@ test('audit lists an entry whose detail is damaged with what is left of it, betw
   for (const slug of ['acme', 'beta']) await succeed(shell, 'partner', 'create', slug, '--name', slug)
   tamper(shell, `drop trigger audit_keep; update audit set detail = '{"partner' where audit_id = 1`)
   const listed = JSON.parse(await succeed(shell, 'audit', '--json'))
-  assert.deepEqual(
-    listed.map(({ subject, detail }: { subject: string; detail: unknown }) => [subject, detail]),
-    [
-      ['acme', { damaged: '{"partner' }],
-      ['beta', { name: 'beta' }],
-    ],
-  )
+  assert.deepEqual(each(listed, 'subject'), ['acme', 'beta'])
+  assert.deepEqual(each(listed, 'detail'), [{ damaged: '{"partner' }, { name: 'beta' }])
 })
 
 /** Changes rows as somebody with the file and a SQLite shell could. */
@@ -295,10 +283,9 @@ test('a key that ends within 14 days, until its partner has gone over to another
   // Its use is recorded concurrently with the answer, perhaps a moment later.
   const isOfNext = ({ subject }: { subject: string }) => subject === `acme live key ${next}`
   const isUsed = async () => {
-    const keys = JSON.parse((await shell.tranche(['key', 'list', 'acme', '--json'])).out)
-    return keys.some(
-      (seen: { key_id: string; last_used_at: string | null }) => seen.key_id === next && seen.last_used_at,
-    )
+    type Key = { key_id: string; last_used_at: string | null }
+    const keys: Key[] = JSON.parse((await shell.tranche(['key', 'list', 'acme', '--json'])).out)
+    return keys.some((seen) => seen.key_id === next && seen.last_used_at)
   }
   for (let looks = 0; looks < 100 && !(await isUsed()); looks++) await wait(20)
   const after = await warningsOf(shell)
@@ -387,17 +374,15 @@ test('odd fills of a test environment are said where somebody looks for them, an
   const id = await confirmFirst(shell, key, { ...FILL, btc_amount: '15625', executed_at })
   assert.deepEqual([await json(shell, 'check'), (await json(shell, 'status')).findings], before, 'no alarm')
 
-  const told = (findings: Finding[]) => findings.map(({ kind, subject }) => [kind, subject])
+  const told = (findings: Finding[]) => each(findings, 'kind', 'subject')
   const both = [
     ['fill_early', `acme test execution ${id}`],
     ['trade_price', `trade ${id}`],
   ]
   assert.deepEqual(told((await json(shell, 'check', '--env', 'test')).findings), both)
   assert.deepEqual(told((await json(shell, 'status', '--env', 'test')).findings), both)
-  assert.match(
-    (await shell.tranche(['status', '--env', 'test'])).out,
-    /^warning {2}trade_price {2}trade exec_/m,
-  )
+  const words = await succeed(shell, 'status', '--env', 'test')
+  assert.match(words, /^warning {2}trade_price {2}trade exec_/m)
   assert.equal((await shell.tranche(['check', '--env', 'test', '--strict'])).code, 3)
   assert.equal((await shell.tranche(['check', '--strict'])).code, before[0].findings.length === 0 ? 0 : 3)
 
@@ -416,10 +401,7 @@ test('a database with faults and warnings reports both, faults first', async (t)
   tamper(shell, 'update windows set reserved = 0')
   const { findings } = JSON.parse((await shell.tranche(['check', '--json'])).out) as { findings: Finding[] }
   const kinds = ['window_reserved', 'schedule', 'ticks_stopped', 'partner_silent', 'executions_stuck']
-  assert.deepEqual(
-    findings.map(({ kind }) => kind),
-    kinds,
-  )
+  assert.deepEqual(each(findings, 'kind'), kinds)
   assert.match((await shell.tranche(['check'])).out, /2 errors, 3 warnings\n$/)
 })
 

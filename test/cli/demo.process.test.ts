@@ -67,8 +67,7 @@ suite('demo', { concurrency: true }, () => {
     const account = await readPrinted()
     const windows = account.plans.flatMap((plan) => plan.windows)
     const { partner, tranches, ledger } = account
-    assert.equal(ledger.ok, true)
-    assert.deepEqual(ledger.faults, [])
+    assert.deepEqual([ledger.ok, ledger.faults], [true, []])
     assert.equal(total(windows.map(({ spent_usd }) => spent_usd)), ledger.spent_usd)
     assert.equal(ledger.partner_book_usd, ledger.spent_usd)
     assert.equal(ledger.partner_book_btc, ledger.bought_btc)
@@ -84,9 +83,8 @@ suite('demo', { concurrency: true }, () => {
     assert.equal(sum(Object.values(tranches.by_status)), ledger.executions)
     assert.equal(partner.filled + partner.partial + partner.failed, ledger.trades)
     assert.equal(ledger.executions, ledger.trades + partner.cancelled_by_service)
-    assert.equal(partner.filled, tranches.by_status.filled)
-    assert.equal(partner.partial, tranches.by_status.partial)
-    assert.equal(partner.failed, tranches.by_status.failed)
+    for (const status of ['filled', 'partial', 'failed'] as const)
+      assert.equal(partner[status], tranches.by_status[status])
   })
 
   test('--keep leaves a database that the other commands read', async () => {
@@ -113,10 +111,8 @@ suite('demo', { concurrency: true }, () => {
 
   test('the commands it ends with do what they say', async (t) => {
     const place = mkdtempSync(join(folder, 'real-'))
-    const commands = nextCommands(
-      { typed: EXECUTABLE, absolute: EXECUTABLE },
-      { db: 'tranche.db', cwd: place },
-    )
+    const name = { typed: EXECUTABLE, absolute: EXECUTABLE }
+    const commands = nextCommands(name, { db: 'tranche.db', cwd: place })
     const [serve, ...following] = commands.map(({ command }) => command)
     // Any free port replaces the default one, which may be taken here.
     const env = { ...process.env, ...CACHE, TRANCHE_PORT: '0', TMPDIR: place }
@@ -136,11 +132,8 @@ suite('demo', { concurrency: true }, () => {
     assert.match(cron, /^(\* ){5}/)
     const script = ['set -e', ...rest, cron.replace(/^(\* ){5}/, '').replace(/ \| logger .*$/, '')].join('\n')
     const shell = spawn('sh', ['-c', script], { ...options, stdio: ['ignore', 'pipe', 'pipe'] })
-    const [[code], out, err] = await Promise.all([
-      once(shell, 'close'),
-      text(shell.stdout),
-      text(shell.stderr),
-    ])
+    const ended = once(shell, 'close')
+    const [[code], out, err] = await Promise.all([ended, text(shell.stdout), text(shell.stderr)])
     assert.equal(code, 0, err)
     assert.match(out, /"partner_plan_id":"p1"/)
     assert.match(

@@ -48,13 +48,9 @@ test('the executable alone has the programs that its guides tell one to copy: pr
   const name = 'examples/python/partner.py'
   const text = samples['python/partner.py']
   assert.deepEqual(await finish(t, ['docs', name], { cwd }), { code: 0, out: text, err: '' })
+  const words = `${Object.keys(samples).length} files are in mine; mine/README.md says how to start them.\n`
   const said = await finish(t, ['docs', '--examples', 'mine'], { cwd })
-  const count = Object.keys(samples).length
-  assert.deepEqual(said, {
-    code: 0,
-    out: `${count} files are in mine; mine/README.md says how to start them.\n`,
-    err: '',
-  })
+  assert.deepEqual(said, { code: 0, out: words, err: '' })
   assert.deepEqual(textsIn(join(cwd, 'mine')), samples)
 })
 
@@ -64,10 +60,8 @@ test('the executable alone has all of deploy/: written whole, through no link, o
   for (const name of ['Dockerfile', 'compose.yaml', 'tranche-tick.timer', 'postgres/haproxy.cfg'])
     assert.ok(name in source, name)
   const deploy = (...more: string[]) => finish(t, ['docs', '--deploy', 'mine', ...more], { cwd })
-  const said = await deploy()
-  const count = Object.keys(source).length
-  const words = `${count} files are in mine; mine/README.md says what each is for.\n`
-  assert.deepEqual(said, { code: 0, out: words, err: '' })
+  const words = `${Object.keys(source).length} files are in mine; mine/README.md says what each is for.\n`
+  assert.deepEqual(await deploy(), { code: 0, out: words, err: '' })
   assert.deepEqual(textsIn(join(cwd, 'mine')), source)
   rmSync(join(cwd, 'mine/README.md'))
   rmSync(join(cwd, 'mine/compose.yaml'))
@@ -131,15 +125,13 @@ const CASES: { typed: string; offered: string[]; not?: string[] }[] = [
 
 const SHELLS: Record<'bash' | 'zsh' | 'fish', (script: string, typed: string) => string[]> = {
   bash: (script, typed) => {
-    const words = typed.split(' ')
-    const list = words.map((word) => `'${word}'`).join(' ')
+    const { words, list } = split(typed)
     const ask = `source '${script}'; COMP_WORDS=(${list}); COMP_CWORD=${words.length - 1}; _tranche
 printf '%s\\n' "\${COMPREPLY[@]}"`
     return linesOf(execFileSync('bash', ['--norc', '-euc', ask], { encoding: 'utf8' }))
   },
   zsh: (script, typed) => {
-    const words = typed.split(' ')
-    const list = words.map((word) => `'${word}'`).join(' ')
+    const { words, list } = split(typed)
     // Outside of a line editor completion has no effect: these functions replace the ones that would offer words.
     const ask = `compdef() { : }; _files() { : }
 compadd() { shift; print -l -- "$@" }
@@ -153,6 +145,12 @@ source '${script}'; words=(${list}); CURRENT=${words.length}; _tranche`
     const out = execFileSync('fish', ['--no-config', '-c', ask], { encoding: 'utf8' })
     return linesOf(out).map((line) => line.split('\t')[0] ?? '')
   },
+}
+
+/** The words of a line, and all of them quoted. */
+function split(typed: string): { words: string[]; list: string } {
+  const words = typed.split(' ')
+  return { words, list: words.map((word) => `'${word}'`).join(' ') }
 }
 
 const linesOf = (text: string): string[] => text.split('\n').filter((line) => line !== '')

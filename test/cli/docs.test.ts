@@ -5,6 +5,7 @@ import { existsSync, globSync, readFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { test } from 'node:test'
 import { anchors, findExamples, findGuides, findTopic } from '../../src/cli/reference/guides.ts'
+import { each } from '../store/world.ts'
 import { runHere } from '../support/service.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
@@ -57,11 +58,8 @@ test('a sample program is a topic: found by its path, and shown as it is', async
   const several = await runHere(['docs', 'examples/python'])
   assert.match(several.err, /may be any of examples\/python\/paper_venue\.py, .*wake_up\.py\./)
   assert.match((await runHere(['docs', `${name}#venue`])).err, /has no sections/)
-  for (const options of [
-    [name, '--examples', 'x'],
-    ['--examples', 'x', '--force'],
-  ])
-    assert.equal((await runHere(['docs', ...options])).code, 2)
+  assert.equal((await runHere(['docs', name, '--examples', 'x'])).code, 2)
+  assert.equal((await runHere(['docs', '--examples', 'x', '--force'])).code, 2)
 })
 
 test('an unknown topic is a usage error that names the known ones', async () => {
@@ -120,8 +118,5 @@ test('every section that the program, a page or an alert rule gives to `tranche 
 
 test('the anchors are those that code hosts make', () => {
   const page = '# A\n## What `check` finds, & more\n```\n## no heading\n```\n## A\n### a_b (_c_)\n'
-  assert.deepEqual(
-    anchors(page).map(({ anchor }) => anchor),
-    ['a', 'what-check-finds--more', 'a-1', 'a_b-c'],
-  )
+  assert.deepEqual(each(anchors(page), 'anchor'), ['a', 'what-check-finds--more', 'a-1', 'a_b-c'])
 })

@@ -21,12 +21,8 @@ const FORGED = `venue closed\n\ttrade_status  filled\nstatus  filled${UNSEEN}`
 const HIDDEN = /[\p{Cf}\p{Zl}\p{Zp}\u3164]|[^\P{Cc}\n]/u
 
 const MARKED_USER = {
-  partner_user_id: mark('user'),
-  email: `${mark('mail')}@example.org`,
-  auth_provider: mark('provider'),
-  consent_accepted: true,
-  consent_version: mark('consent'),
-  consent_timestamp: '2026-01-01T00:00:00Z',
+  ...{ ...USER, partner_user_id: mark('user'), email: `${mark('mail')}@example.org` },
+  ...{ auth_provider: mark('provider'), consent_version: mark('consent') },
 }
 
 type Staged = { shell: Shell; late: string; failed: string; filled: string }
@@ -39,8 +35,7 @@ async function stage(shell: Shell): Promise<Staged> {
   assert.equal((await call('POST', 'users', MARKED_USER)).status, 200)
   for (const name of ['late', 'failed', 'filled']) {
     const plan = { partner_user_id: MARKED_USER.partner_user_id, partner_plan_id: mark(name) }
-    const terms = { amount_usd: '60.00', frequency: 'daily' }
-    assert.equal((await call('POST', 'plans', { ...plan, ...terms })).status, 200)
+    assert.equal((await call('POST', 'plans', { ...PLAN, ...plan })).status, 200)
   }
   await shell.tranche(['tick', '--price', '60000'])
   const due: { execution_id: string; partner_plan_id: string }[] = (await call('GET', 'executions/due')).body
@@ -57,6 +52,7 @@ async function stage(shell: Shell): Promise<Staged> {
 }
 
 type Line = [argv: string[], exact: string | null]
+const RECORD = 'trade record --partner acme --usd 9 --btc 0.00015 --reason x --order o9 --plan'
 
 /**
  * Every command that shows foreign text, and the text that its JSON must hold. The order matters: some change what the
@@ -118,13 +114,7 @@ function linesFor({ shell, late, failed, filled }: Staged, hostile: string): Lin
     [['price', 'list'], null],
     [['price', 'remove', '--at', '2026-01-05T00:00:00Z'], null],
     [['backtest', file('prices.csv')], null],
-    [
-      [
-        ...'trade record --partner acme --usd 9 --btc 0.00015 --reason x --order o9 --plan'.split(' '),
-        mark('no'),
-      ],
-      null,
-    ],
+    [[...RECORD.split(' '), mark('no')], null],
     [['backup', file('copy.db'), '--force'], mark('copy.db')],
     [['copy', '--to', file('copied.db')], null],
     [['restore', file('no-copy.db')], null],
@@ -200,18 +190,12 @@ test('foreign text is spelled out in words and exact as JSON, in every command t
 test('every command there is has been asked for foreign text, or has none to show', async (t) => {
   const staged = { shell: openShell(t), late: '', failed: '', filled: '' }
   const asked = linesFor(staged, '').map(([argv]) => argv)
-  const leaves: string[][] = []
+  const isAsked = (path: readonly string[]) => asked.some((argv) => path.every((word, i) => argv[i] === word))
+  const others: string[] = []
   everyCommand(commandTree(), (command, path) => {
-    if (path.length > 0 && command.commands.length === 0) leaves.push([...path])
+    if (path.length > 0 && command.commands.length === 0 && !isAsked(path)) others.push(path.join(' '))
   })
-  const isAsked = (path: string[]) => asked.some((argv) => path.every((word, i) => argv[i] === word))
-  assert.deepEqual(
-    leaves
-      .filter((path) => !isAsked(path))
-      .map((path) => path.join(' '))
-      .sort(),
-    [...WITHOUT].sort(),
-  )
+  assert.deepEqual(others.sort(), [...WITHOUT].sort())
 })
 
 test('the screen of status --watch shows foreign text spelled out', async (t) => {
@@ -252,13 +236,9 @@ test('pretty logs spell foreign text out, JSON logs have it exactly', () => {
       log.warn({ text, deep: [{ text }] }, text + '\\nforged line')
       log.error({ err: new Error(text) }, 'failed')
     }`
-  const cwd = join(import.meta.dirname, '../..')
+  const options = { cwd: join(import.meta.dirname, '../..'), env: { ...process.env, ...CACHE } }
   const flags = ['--input-type=module', '--eval', script]
-  const { stderr } = spawnSync(process.execPath, flags, {
-    cwd,
-    env: { ...process.env, ...CACHE },
-    encoding: 'utf8',
-  })
+  const { stderr } = spawnSync(process.execPath, flags, { ...options, encoding: 'utf8' })
   const lines = stderr.trimEnd().split('\n')
   const [pretty, json] = [lines.slice(0, -2).join('\n'), lines.slice(-2).join('\n')]
   assert.doesNotMatch(pretty, HIDDEN)
@@ -299,24 +279,15 @@ test('each command shows the plan that the finding is about', async (t) => {
   assert.equal(commands.length, NAMES.length + 1, out)
 
   const script = `tranche() { "$PROGRAM" --json "$@" | tr -d '\\n'; echo; }\n${commands.join('\n')}\n`
-  const env = {
-    ...process.env,
-    TRANCHE_TEST_STORE: undefined,
-    ...CACHE,
-    PROGRAM: EXECUTABLE,
-    HOME: '/nobody',
-  }
+  const own = { TRANCHE_TEST_STORE: undefined, PROGRAM: EXECUTABLE, HOME: '/nobody' }
+  const env = { ...process.env, ...CACHE, ...own }
   const { stdout, stderr } = spawnSync('bash', ['-c', script], { env, encoding: 'utf8' })
   assert.equal(stderr, '')
   const shown = stdout
     .trim()
     .split('\n')
-    .map((line) => {
-      const { partner_slug, partner_plan_id } = JSON.parse(line)
-      return `${partner_slug} ${partner_plan_id}`
-    })
-  assert.deepEqual(
-    shown.sort(),
-    ['acme', 'beta'].flatMap((slug) => namesOf(slug).map((name) => `${slug} ${name}`)).sort(),
-  )
+    .map((line) => JSON.parse(line))
+  const plans = shown.map(({ partner_slug, partner_plan_id }) => `${partner_slug} ${partner_plan_id}`)
+  const expected = ['acme', 'beta'].flatMap((slug) => namesOf(slug).map((name) => `${slug} ${name}`))
+  assert.deepEqual(plans.sort(), expected.sort())
 })

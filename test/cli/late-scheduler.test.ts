@@ -12,6 +12,7 @@ import { createStockTaker } from '../../src/http/ops/readiness.ts'
 import { type Machine, machineAt } from '../../src/machine.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
 import { PAGE_ROWS } from '../../src/store/statement.ts'
+import type { Store } from '../../src/store/store.ts'
 import { temporaryFolder } from '../support/database.ts'
 import { readExposition } from '../support/exposition.ts'
 import { PLAN, runHere, type Service, startService, T0, USER } from '../support/service.ts'
@@ -32,12 +33,8 @@ async function startWatched(t: TestContext, hostOffMs = 0): Promise<Watched> {
   const service = await startService(t, {
     more: (store, own) => {
       machine = own
-      const ops = createOps({
-        clock: () => plus(own.clock(), hostOffMs),
-        metrics,
-        exposition: EXPOSITION_TYPE,
-        token: null,
-      })
+      const clock = () => plus(own.clock(), hostOffMs)
+      const ops = createOps({ clock, metrics, exposition: EXPOSITION_TYPE, token: null })
       ops.opened(store)
       return { ops }
     },
@@ -74,11 +71,8 @@ async function startWatched(t: TestContext, hostOffMs = 0): Promise<Watched> {
         (await samples()).value('tranche_scheduler_late') === 1,
       ]
       const [first = false] = answers
-      assert.deepEqual(
-        answers,
-        Array(answers.length).fill(first),
-        'check, status, status in words, /readyz, /metrics',
-      )
+      const same = Array(answers.length).fill(first)
+      assert.deepEqual(answers, same, 'check, status, status in words, /readyz, /metrics')
       assert.equal(ready.status, first ? 503 : 200)
       return first
     },
@@ -158,17 +152,14 @@ test('the size of the log is the same through a symbolic link', async (t) => {
 test('plans are counted at most once a minute', async (t) => {
   const { store, now, advance } = await startService(t)
   let counted = 0
+  const counting: Pick<Store, 'takeStock'> = {
+    takeStock: (at) => {
+      counted += 1
+      return store.takeStock(at)
+    },
+  }
   const takeStock = createStockTaker()
-  const look = () =>
-    takeStock(
-      {
-        takeStock: (at) => {
-          counted += 1
-          return store.takeStock(at)
-        },
-      },
-      now(),
-    )
+  const look = () => takeStock(counting, now())
   assert.deepEqual((await look()).plans.live, { active: 0, paused: 0, cancelled: 0 })
   advance(MINUTE_MS - 1)
   await look()

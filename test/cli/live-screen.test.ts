@@ -77,25 +77,18 @@ const DEEP = `/srv/${'deep/'.repeat(30)}`
 const oldestDueAt = plus(T0, -16 * 60_000)
 
 const large = (): StatusView => {
+  const dayAgo = plus(T0, -DAY_MS)
+  const commonestReason = 'insufficient funds '.repeat(20)
   const seen = seenAt(T0, {
-    scheduler: { latestAt: [], lastFinishedAt: null, waitingSince: plus(T0, -DAY_MS) },
+    scheduler: { latestAt: [], lastFinishedAt: null, waitingSince: dayAgo },
     also: [finding({ kind: 'wal_large', subject: 'a-wal', message: 'is large', next: ['lsof', 'a-wal'] })],
-    feed: {
-      name: 'median',
-      askedAt: T0,
-      down: { since: plus(T0, -DAY_MS), reason: 'no answer. '.repeat(30) },
-    },
+    feed: { name: 'median', askedAt: T0, down: { since: dayAgo, reason: 'no answer. '.repeat(30) } },
     partners: Array.from({ length: 3 }, () => ({
       ...partner,
-      polledAt: plus(T0, -DAY_MS),
+      polledAt: dayAgo,
       due: 1_000_000,
       oldestDueAt,
-      orders: {
-        filled: 0,
-        failed: 1_000_000,
-        newestFailed: true,
-        commonestReason: 'insufficient funds '.repeat(20),
-      },
+      orders: { filled: 0, failed: 1_000_000, newestFailed: true, commonestReason },
       webhook: { paused: true, failures: 10, lastReason: null, lastDeliveredAt: null },
     })),
     unspent: [
@@ -156,10 +149,8 @@ test('what asks for a look is marked, by its shape as well as by its colour', ()
   // An interrupted tick does not count as the last one: readiness and the alarms go by the last that ended.
   const seen = seenAt(T0)
   const cutOff = { ...tick(plus(T0, -5_000), 0), finishedAt: null }
-  const [, , afterCut] = lines({
-    ...seen,
-    recent: { ...seen.recent, passes: [...seen.recent.passes, cutOff] },
-  })
+  const recent = { ...seen.recent, passes: [...seen.recent.passes, cutOff] }
+  const [, , afterCut] = lines({ ...seen, recent })
   assert.match(afterCut ?? '', /12 s ago +a newer one, 5 s ago, has not ended$/)
   const at = plus(T0, -2 * DAY_MS)
   const old = seenAt(T0, { fedAt: at, price: { at, price: 1n as Price, source: 'median' } })

@@ -15,14 +15,8 @@ async function names(shell: Shell): Promise<string[]> {
   const file = join(shell.folder, 'tranche.db')
   symlinkSync(file, join(shell.folder, 'link.db'))
   linkSync(file, join(shell.folder, 'second-name.db'))
-  return [
-    'tranche.db',
-    'link.db',
-    'second-name.db',
-    'tranche.db-wal',
-    'tranche.db-shm',
-    'tranche.db-tick',
-  ].map((name) => join(shell.folder, name))
+  const beside = ['-wal', '-shm', '-tick'].map((suffix) => file + suffix)
+  return [file, ...beside, ...['link.db', 'second-name.db'].map((name) => join(shell.folder, name))]
 }
 
 test('an export never replaces the database, forced or not', async (t) => {
@@ -61,9 +55,7 @@ test('a chart replaces a chart and nothing else', async (t) => {
   const shell = openShell(t)
   const draw = (chart: string) =>
     shell.tranche(['backtest', PRICES, '--frequency', 'daily', '--chart', chart])
-  for (const name of await names(shell)) {
-    if (existsSync(name)) assert.equal((await draw(name)).code, 1, name)
-  }
+  for (const name of await names(shell)) if (existsSync(name)) assert.equal((await draw(name)).code, 1, name)
   assert.equal((await shell.tranche(['check'])).code, 0)
   const chart = join(shell.folder, 'chart.svg')
   for (let turn = 0; turn < 2; turn++) assert.equal((await draw(chart)).code, 0)
@@ -77,12 +69,9 @@ test('of a feed that is an address only the host is shown', async (t) => {
   await shell.tranche(CREATE)
   const secret = 'https://user:hidden@127.0.0.1:9/x?apikey=hidden'
   for (const spec of [`${secret}#/p`, secret]) {
-    for (const argv of [
-      ['price', 'fetch', '--price-feed', spec],
-      ['tick', '--price-feed', spec],
-    ]) {
-      const { out, err } = await shell.tranche(argv)
-      assert.doesNotMatch(out + err, /hidden/, argv.join(' '))
+    for (const words of [['price', 'fetch'], ['tick']]) {
+      const { out, err } = await shell.tranche([...words, '--price-feed', spec])
+      assert.doesNotMatch(out + err, /hidden/, words.join(' '))
     }
   }
 })

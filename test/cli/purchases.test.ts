@@ -32,10 +32,8 @@ const list = async (shell: Shell, ...argv: string[]): Promise<Row[]> =>
 test('--since and --limit narrow it down, together with the others; the order stays', async (t) => {
   const shell = await withTwoPartners(t)
   const all = await list(shell)
-  assert.deepEqual(
-    all.map(({ created_at }) => created_at.slice(11, 13)),
-    ['00', '00', '08', '08', '16', '16'],
-  )
+  const hours = all.map(({ created_at }) => created_at.slice(11, 13))
+  assert.deepEqual(hours, ['00', '00', '08', '08', '16', '16'])
   const of = (slug: string) => all.filter(({ partner_slug }) => partner_slug === slug)
   for (const [argv, expected] of [
     [['--since', '2026-01-05T08:00:00Z'], all.slice(2)],
@@ -54,12 +52,10 @@ test('--since and --limit narrow it down, together with the others; the order st
 
 test('execution list --order goes with no other filter than whose it is', async (t) => {
   const service = await startService(t)
-  for (const other of [['--stuck'], ['--status', 'filled'], ['--since', '1h'], ['--limit', '1']])
-    assert.equal(
-      (await command(service, ['execution', 'list', '--order', 'x', ...other])).code,
-      2,
-      other.join(' '),
-    )
+  for (const other of [['--stuck'], ['--status', 'filled'], ['--since', '1h'], ['--limit', '1']]) {
+    const { code } = await command(service, ['execution', 'list', '--order', 'x', ...other])
+    assert.equal(code, 2, other.join(' '))
+  }
 })
 
 // trade record: a purchase without a confirmation is booked once for its order, and appears wherever purchases do.
@@ -78,13 +74,10 @@ test('what is missing in the ledger is named with the command that books it, whi
   const [found] = (await compare()).findings
   const [, words = ''] = /tranche .*?(trade record .*)$/.exec(found.mend) ?? []
   assert.match(words, /--partner acme --env live --plan p --order 'lost 1' --usd 12\.50 --btc 0\.00020000/)
+  const given: Record<string, string> = { lost_1: 'lost 1', TIME: formatInstant(T0), WHY: 'from their books' }
   const argv = words.replaceAll("'lost 1'", 'lost_1').split(' ')
-  await shell(
-    service,
-    argv.map((word) =>
-      word.replace('lost_1', 'lost 1').replace('TIME', formatInstant(T0)).replace('WHY', 'from their books'),
-    ),
-  )
+  const named = argv.map((word) => word.replace(/lost_1|TIME|WHY/, (name) => given[name] ?? ''))
+  await shell(service, named)
   assert.deepEqual((await compare()).findings, [])
 })
 

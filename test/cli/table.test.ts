@@ -20,10 +20,8 @@ test('numbers go to the right, nothing is a hyphen, and no line ends in blanks',
 
 test('characters that take two columns are counted as two', async () => {
   const text = await renderTable(COLUMNS, [row('計画'), row('e\u0301te\u0301'), row('👍')])
-  assert.equal(
-    text,
-    ['NAME  COUNT  OK', '計画      1  yes', 'e\u0301te\u0301       1  yes', '👍        1  yes'].join('\n'),
-  )
+  const lines = ['計画      1  yes', 'e\u0301te\u0301       1  yes', '👍        1  yes']
+  assert.deepEqual(text.split('\n'), ['NAME  COUNT  OK', ...lines])
 })
 
 test('a cell is one line, whatever is in it', async () => {
@@ -36,10 +34,8 @@ test('a cell is one line, whatever is in it', async () => {
 })
 
 test('a field is one line, whatever is in it', () => {
-  assert.equal(
-    renderFields({ reason: 'a\nstatus  filled', b: null }),
-    'reason  a\\nstatus \\u0020filled\nb       -',
-  )
+  const text = renderFields({ reason: 'a\nstatus  filled', b: null })
+  assert.equal(text, 'reason  a\\nstatus \\u0020filled\nb       -')
 })
 
 test('the widest row sets the width of its column for every row, however far down it is', async () => {

@@ -68,9 +68,8 @@ test('a usage error makes no database, and a command that only reads or changes 
   const shell = openShell(t)
   assert.equal((await shell.tranche(['partner', 'create', 'Acme', '--name', 'Acme'])).code, 2)
   assert.equal((await shell.tranche(['serve', '--webhook-allow-cidr', '999.0.0.0/8'])).code, 2)
-  for (const words of ['status', 'check', 'tick', 'audit', 'partner list', 'tier list', 'key list acme']) {
+  for (const words of ['status', 'check', 'tick', 'audit', 'partner list', 'tier list', 'key list acme'])
     assert.equal((await shell.tranche(words.split(' '))).code, 4, words)
-  }
   assert.deepEqual(readdirSync(shell.folder), [])
 })
 
@@ -259,10 +258,8 @@ test('what opens no database does not go by the one of the installed service, an
 test('--help says which options a command does not run without', async (t) => {
   const { tranche } = openShell(t)
   const { out } = await tranche(['key', 'create', '--help'])
-  assert.deepEqual(
-    [...out.matchAll(/^ {2}(--\S+).*\(required\)$/gm)].map(([, name]) => name),
-    ['--env'],
-  )
+  const needed = [...out.matchAll(/^ {2}(--\S+).*\(required\)$/gm)].map(([, name]) => name)
+  assert.deepEqual(needed, ['--env'])
   assert.match((await tranche(['key', 'create', 'acme'])).err, /required option '--env/)
 })
 

@@ -11,6 +11,7 @@ import type { Report } from '../../src/core/confirmation.ts'
 import { grouped } from '../../src/core/text.ts'
 import { type Instant, parseInstant } from '../../src/core/time.ts'
 import { type Entry, type Office, openOffice, utc } from '../billing/books.ts'
+import { each } from '../store/world.ts'
 import { paste, SOURCE } from '../support/process.ts'
 
 const GUIDE = readFileSync(join(import.meta.dirname, '../../docs/billing.md'), 'utf8')
@@ -166,11 +167,7 @@ test('every column of every report is explained', () => {
     const explained = [...section.matchAll(/^\| ([a-z_, ]+) \|/gm)].flatMap(([, names = '']) =>
       names.split(', '),
     )
-    const names = columns.map(({ name }) => name)
-    assert.deepEqual(
-      explained.filter((name) => name !== 'column'),
-      names,
-      report,
-    )
+    const names = explained.filter((name) => name !== 'column')
+    assert.deepEqual(names, each(columns, 'name'), report)
   }
 })

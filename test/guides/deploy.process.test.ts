@@ -23,19 +23,11 @@ const settings = (name: string): string[] =>
     .split('\n')
     .filter((line) => /^[A-Z]\w+=/.test(line))
 
-const runs = (file: string, argv: string[]) => {
-  const { status, stdout, stderr } = spawnSync(file, argv, { encoding: 'utf8' })
-  return { status, stdout, stderr }
-}
+const runs = (file: string, argv: string[]) => spawnSync(file, argv, { encoding: 'utf8' })
 
 test('every unit of the jobs is there, and each timer has its service', () => {
-  assert.deepEqual(services, [
-    'tranche-backup.service',
-    'tranche-check.service',
-    'tranche-offsite.service',
-    'tranche-tick.service',
-    'tranche.service',
-  ])
+  const named = ['-backup', '-check', '-offsite', '-tick', ''].map((end) => `tranche${end}.service`)
+  assert.deepEqual(services, named)
   for (const timer of units.filter((name) => name.endsWith('.timer')))
     assert.ok(services.includes(timer.replace('.timer', '.service')), timer)
 })
@@ -145,15 +137,8 @@ test('compose understands the file with two of everything, whose secrets are fil
     assert.match(ofService(name), /--no-create/)
     assert.equal(/--tick-every/.test(ofService(name)), name.startsWith('tick'), name)
     // Restricted like the unit that works on a file.
-    for (const wall of [
-      /cap_drop:\s+- ALL$/m,
-      /read_only: true$/m,
-      /no-new-privileges:true$/m,
-      /core: 0$/m,
-    ]) {
-      assert.match(single, wall)
-      assert.match(ofService(name), wall, name)
-    }
+    const walls = [/cap_drop:\s+- ALL$/m, /read_only: true$/m, /no-new-privileges:true$/m, /core: 0$/m]
+    for (const wall of walls) for (const text of [single, ofService(name)]) assert.match(text, wall, name)
   }
   assert.doesNotMatch(stdout, /PASSWORD: |postgres:\/\/\w+:/)
   // Names that the proxy looks up once: each is that of a service, at a fixed address.

@@ -158,20 +158,14 @@ async function shows(t: TestContext, row: Failure, cause: Cause): Promise<void> 
   assert.ok(finding, `status has ${row.code}`)
   assert.ok(isPrinted(finding.mend, row), finding.mend)
   const text = await metrics()
-  assert.ok(
-    valuesOf(text, row).some((value) => value > 0),
-    `the metrics have ${row.code}`,
-  )
+  const isSeen = valuesOf(text, row).some((value) => value > 0)
+  assert.ok(isSeen, `the metrics have ${row.code}`)
   if (hasTool(t, 'promtool')) assert.deepEqual(firing(t, text, row), [row.alert])
 
   await stage.elsewhere?.()
   let out = ''
   if (!isOfBooted(row.command)) {
-    const env = {
-      ...CACHE,
-      PATH: `${layProgram(t)}:${process.env.PATH}`,
-      SHIFT_MS: String(stage.shiftMs),
-    }
+    const env = { ...CACHE, PATH: `${layProgram(t)}:${process.env.PATH}`, SHIFT_MS: String(stage.shiftMs) }
     const pasted = await finish(t, [finding.mend], { cwd: '/', env, program: ['sh', '-euc'] })
     assert.equal(pasted.code, stage.exits ?? 0, `${finding.mend}: ${pasted.err}${pasted.out}`)
     out = pasted.out
@@ -225,10 +219,8 @@ test(FILLED, async (t) => {
   assert.ok(isPrinted(finding?.mend ?? '', row), finding?.mend)
   assert.match(used, / (9\d|100)% /, 'what it shows is the disk')
   assert.deepEqual((JSON.parse(after) as Status).findings, [])
-  assert.deepEqual(
-    [metric, silent].map((line) => Number(line.split(' ').at(-1))),
-    [1, 0],
-  )
+  const values = [metric, silent].map((line) => Number(line.split(' ').at(-1)))
+  assert.deepEqual(values, [1, 0])
   if (!hasTool(t, 'promtool')) return
   assert.deepEqual(firing(t, metric, row), [row.alert])
   assert.deepEqual(firing(t, silent, row), [])

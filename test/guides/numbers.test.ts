@@ -132,13 +132,8 @@ test('the table of windows, slots and units is the one that is played', () => {
   for (const frequency of FREQUENCIES) {
     const windowEnd = WINDOW_MS[frequency] as Instant
     const slotMs = slotMsOf(windowEnd)
-    const plenty = {
-      windowStart: 0 as Instant,
-      windowEnd,
-      budget: usd('1000000'),
-      floor: MIN_TRANCHE_DEFAULT,
-    }
-    const { slots, unitsPerSlot } = layout(plenty)
+    const plenty = { budget: usd('1000000'), floor: MIN_TRANCHE_DEFAULT }
+    const { slots, unitsPerSlot } = layout({ windowStart: 0 as Instant, windowEnd, ...plenty })
     const cells = [frequency, `${windowEnd / HOUR_MS} h`, `${slotMs / HOUR_MS} h`, slots, unitsPerSlot]
     const row = `| ${[...cells, slots * unitsPerSlot].join(' | ')} |`
     assert.ok(ENGINE.includes(row), row)
@@ -181,20 +176,16 @@ test('a unit that a guide gives to systemctl is one that comes with the program'
       .map((unit) => ({ guide, unit: unit.includes('.') ? unit : `${unit}.service` })),
   )
   assert.ok(given.length > 5, `${given.length} units`)
-  assert.deepEqual(
-    given.filter(({ unit }) => !ours.includes(unit)),
-    [],
-  )
+  const unknown = given.filter(({ unit }) => !ours.includes(unit))
+  assert.deepEqual(unknown, [])
 })
 
 test('what operations does as root, it does not do with tranche itself', () => {
   const blocks = ['sh', 'text'].flatMap((language) => blocksOf(read('docs/operations.md'), language))
   const lines = blocks.flatMap((block) => block.split('\n'))
   assert.ok(lines.some((line) => line.startsWith('runuser -u tranche -- tranche ')))
-  assert.deepEqual(
-    lines.filter((line) => line.startsWith('tranche ')),
-    [],
-  )
+  const asRoot = lines.filter((line) => line.startsWith('tranche '))
+  assert.deepEqual(asRoot, [])
 })
 
 test('a guide of the work is read in a quarter of an hour: what is looked up is in the reference', () => {
@@ -208,21 +199,16 @@ test('every script of npm is in a guide, and every one in a guide exists', () =>
   const scripts = Object.keys(JSON.parse(read('package.json')).scripts)
   const text = GUIDE_FILES.map(read).join('\n')
   const run = [...text.matchAll(/\bnpm run ([\w:]+)/g)].map(([, name = '']) => name)
-  assert.deepEqual(
-    run.filter((name) => !scripts.includes(name)),
-    [],
-  )
   const named = (name: string) =>
     ['npm ', 'npm run ', '`'].some((before) => text.includes(`${before}${name}`))
-  assert.deepEqual(
-    scripts.filter((name) => !named(name)),
-    [],
-  )
+  const unknown = run.filter((name) => !scripts.includes(name))
+  const unsaid = scripts.filter((name) => !named(name))
+  assert.deepEqual([unknown, unsaid], [[], []])
 })
 
 // docs/architecture.md against the tree: every path it names exists, and every room of src is named.
 
-const ARCHITECTURE = readFileSync(join(ROOT, 'docs/architecture.md'), 'utf8')
+const ARCHITECTURE = read('docs/architecture.md')
 const PATH = /`((?:src|test|sql|docs|bin|deploy|fixtures)\/[^`\s]*)`/g
 const BYTES_MAX = 10 * 1024
 
@@ -231,18 +217,14 @@ test('every path on the page exists', () => {
   const links = [...ARCHITECTURE.matchAll(/\]\(([^)#]+)/g)].map(([, link = '']) => join('docs', link))
   assert.ok(paths.length > 50, `the page names ${paths.length} paths`)
   assert.ok(links.length > 2, `the page has ${links.length} links`)
-  assert.deepEqual(
-    [...paths, ...links].filter((path) => !existsSync(join(ROOT, path))),
-    [],
-  )
+  const gone = [...paths, ...links].filter((path) => !existsSync(join(ROOT, path)))
+  assert.deepEqual(gone, [])
 })
 
 test('every folder of src is in the tree', () => {
   const folders = globSync('src/*/', { cwd: ROOT }).map((folder) => `\`${folder.replace(/\/?$/, '/')}\``)
-  assert.deepEqual(
-    folders.filter((folder) => !ARCHITECTURE.includes(folder)),
-    [],
-  )
+  const unsaid = folders.filter((folder) => !ARCHITECTURE.includes(folder))
+  assert.deepEqual(unsaid, [])
 })
 
 test('the page is read in ten minutes', () => {
@@ -251,11 +233,8 @@ test('the page is read in ten minutes', () => {
 
 // docs/examples/README.md against the programs: it names the settings that they read, in both languages.
 
-const EXAMPLES = join(import.meta.dirname, '../../docs/examples')
 const textOf = (pattern: string): string =>
-  globSync(pattern, { cwd: EXAMPLES })
-    .map((file) => readFileSync(join(EXAMPLES, file), 'utf8'))
-    .join('\n')
+  globSync(`docs/examples/${pattern}`, { cwd: ROOT }).map(read).join('\n')
 const sorted = (names: Iterable<string>): string[] => [...new Set(names)].sort()
 
 test('the page names every setting, and only those there are', () => {
@@ -263,9 +242,8 @@ test('the page names every setting, and only those there are', () => {
   const settings = [...textOf('javascript/*.mjs').matchAll(/^const \{([^}]+)\} = process\.env$/gm)]
   const javascript = settings.flatMap(([, block = '']) => block.match(/\b[A-Z][A-Z_]+\b(?=[, =])/g) ?? [])
   const table = textOf('README.md').split('## Settings')[1]?.split('## ')[0] ?? ''
-  const rows = [...table.matchAll(/^\| (`[^|]+`) \|/gm)].flatMap(
-    ([, names = '']) => names.match(/[A-Z_]+/g) ?? [],
-  )
+  const cells = [...table.matchAll(/^\| (`[^|]+`) \|/gm)].map(([, names]) => names)
+  const rows = cells.join().match(/[A-Z_]+/g) ?? []
   assert.ok(python.length > 5)
   assert.deepEqual(sorted(javascript), sorted(python))
   assert.deepEqual(sorted(rows), sorted(python))

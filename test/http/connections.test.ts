@@ -26,6 +26,9 @@ import {
 import { assertSound, confirmPath, sendFirst, succeed, USERS, userPath } from './steps.ts'
 
 const ME = '/partner/v1/me'
+/** The head of a post to the users. */
+const post = (key: string, ...lines: string[]): string => head('POST', USERS, key, lines)
+
 const LIMIT = 65_536
 const PADDING = 'y'.repeat(LIMIT)
 /** A valid body of exactly `bytes` bytes. */
@@ -38,8 +41,7 @@ test('64 KiB is the most a body may have, in bytes', async (t) => {
   const service = await startService(t)
   await succeed(service, 'POST', USERS, bodyOf(LIMIT))
   const over = await service.call('POST', USERS, bodyOf(LIMIT + 1))
-  assert.equal(over.status, 413)
-  assert.equal(typeof over.body.detail, 'string')
+  assert.deepEqual([over.status, typeof over.body.detail], [413, 'string'])
   // Half as many characters, as many bytes.
   const wide = { ...USER, padding: '\u00e9'.repeat(LIMIT / 2) }
   assert.equal((await service.call('POST', USERS, wide)).status, 413)
@@ -49,12 +51,12 @@ test('64 KiB is the most a body may have, in bytes', async (t) => {
 test('a body over the limit is refused without being read, however it is announced', async (t) => {
   const { url, key, call } = await startService(t)
   const small = bodyOf(500)
-  const chunked = head('POST', USERS, key, ['Transfer-Encoding: chunked'])
+  const chunked = post(key, 'Transfer-Encoding: chunked')
   const cases: Record<string, readonly [parts: string[], status: number]> = {
     // Nothing follows: an answer can only come from the head.
-    declared: [[head('POST', USERS, key, [`Content-Length: ${LIMIT + 1}`])], 413],
-    'declared beyond every number': [[head('POST', USERS, key, ['Content-Length: 9007199254740993'])], 413],
-    'expecting leave': [[head('POST', USERS, key, ['Content-Length: 100000', 'Expect: 100-continue'])], 413],
+    declared: [[post(key, `Content-Length: ${LIMIT + 1}`)], 413],
+    'declared beyond every number': [[post(key, 'Content-Length: 9007199254740993')], 413],
+    'expecting leave': [[post(key, 'Content-Length: 100000', 'Expect: 100-continue')], 413],
     // Never ended: an answer can only come from the bytes seen so far.
     'chunked without an end': [[chunked, chunk(PADDING), chunk('y')], 413],
     'chunked in many pieces': [[chunked, ...Array.from({ length: 70 }, () => chunk('y'.repeat(1000)))], 413],
@@ -63,10 +65,7 @@ test('a body over the limit is refused without being read, however it is announc
       200,
     ],
     // Bytes beyond the declared length are not part of the body: the call is answered for its effect.
-    'longer than declared': [
-      [`${head('POST', USERS, key, [`Content-Length: ${small.length}`])}${small}${PADDING}y`],
-      200,
-    ],
+    'longer than declared': [[`${post(key, `Content-Length: ${small.length}`)}${small}${PADDING}y`], 200],
   }
   for (const [name, [parts, status]] of Object.entries(cases)) {
     const answer = await exchange(url, parts)
@@ -114,13 +113,12 @@ test("a body that never comes to its end is the client's doing, not a failure of
   const { hostname, port } = new URL(url)
   const socket = connect({ host: hostname, port: Number(port) })
   socket.on('error', () => {})
-  socket.write(head('POST', USERS, key, ['Content-Length: 1000', 'Expect: 100-continue']))
+  socket.write(post(key, 'Content-Length: 1000', 'Expect: 100-continue'))
   // The answer "100 Continue" says that the service is now waiting for the body.
   await new Promise((resolve) => socket.once('data', resolve))
   socket.write('{"partner_user_id":', () => socket.resetAndDestroy())
   const { level, line } = await logged.promise
-  assert.equal(level, 'info')
-  assert.equal('status' in line && line.status, 400)
+  assert.deepEqual([level, 'status' in line && line.status], ['info', 400])
 })
 
 // The limits on connections, in all and from one address.
@@ -211,49 +209,44 @@ test('whatever is refused before it is a call has the body and the headers of ev
     'no Host': [`GET ${ME} HTTP/1.1\r\n${bearer}\r\n\r\n`, 400],
     'two Hosts': [`GET ${ME} HTTP/1.1\r\nHost: a\r\nHost: b\r\n${bearer}\r\n\r\n`, 400],
     'no Host at an unknown path': ['GET /metrics HTTP/1.1\r\n\r\n', 400],
-    'two lengths': [head('POST', USERS, key, ['Content-Length: 2', 'Content-Length: 3']), 400],
+    'two lengths': [post(key, 'Content-Length: 2', 'Content-Length: 3'), 400],
     'a length and chunks': [
-      `${head('POST', USERS, key, ['Content-Length: 2', 'Transfer-Encoding: chunked'])}0\r\n\r\n`,
+      `${post(key, 'Content-Length: 2', 'Transfer-Encoding: chunked')}${LAST_CHUNK}`,
       400,
     ],
-    'a length that is no number': [`${head('POST', USERS, key, ['Content-Length: 0x20'])}{}`, 400],
-    'an expectation nobody has': [
-      `${head('POST', USERS, key, ['Expect: 200-ok', 'Content-Length: 2'])}{}`,
-      417,
-    ],
+    'a length that is no number': [`${post(key, 'Content-Length: 0x20')}{}`, 400],
+    'an expectation nobody has': [`${post(key, 'Expect: 200-ok', 'Content-Length: 2')}{}`, 417],
     'headers too large': [head('GET', ME, key, [`X-Padding: ${'p'.repeat(40_000)}`]), 431],
     'chunks that announce too much': [
-      `${head('POST', USERS, key, ['Transfer-Encoding: chunked'])}5;${'e'.repeat(40_000)}\r\nhello\r\n`,
+      `${post(key, 'Transfer-Encoding: chunked')}5;${'e'.repeat(40_000)}\r\nhello\r\n`,
       413,
     ],
   }
   for (const [what, [text, status]] of Object.entries(cases))
     assertRefused(await exchange(url, [text]), status, what)
   // HTTP/1.0 has no Host header.
-  const old = await exchange(url, [`GET ${ME} HTTP/1.0\r\n${bearer}\r\n\r\n`])
-  assert.equal(old.status, 200)
+  assert.equal((await exchange(url, [`GET ${ME} HTTP/1.0\r\n${bearer}\r\n\r\n`])).status, 200)
 })
 
 test('a request that a proxy may frame or read in another way is refused, and nothing behind it is done', async (t) => {
   const { url, key, call } = await startService(t)
-  const chunked = `${BODY.length.toString(16)}\r\n${BODY}\r\n0\r\n\r\n`
-  const coded = (coding: string): string =>
-    head('POST', USERS, key, [`Transfer-Encoding: ${coding}`]) + chunked
-  const versioned = (version: string, lines: readonly string[] = []): string =>
-    head('POST', USERS, key, ['Connection: keep-alive', ...lines]).replace('HTTP/1.1', `HTTP/${version}`)
+  const chunked = chunk(BODY) + LAST_CHUNK
+  const coded = (coding: string): string => post(key, `Transfer-Encoding: ${coding}`) + chunked
+  const versioned = (version: string, line: string): string =>
+    post(key, 'Connection: keep-alive', line).replace('HTTP/1.1', `HTTP/${version}`)
   const cases: Record<string, string> = {
     'a coding before chunked': coded('gzip, chunked'),
     'a coding in a header before': coded('x\r\nTransfer-Encoding: chunked'),
     'an empty coding before chunked': coded(', chunked'),
-    'chunks of a client that knows none': versioned('1.0', ['Transfer-Encoding: chunked']) + chunked,
-    'a version with another framing': versioned('2.0', [`Content-Length: ${BODY.length}`]) + BODY,
-    'a version without headers': versioned('0.9', [`Content-Length: ${BODY.length}`]) + BODY,
-    'two Hosts of a later version': versioned('2.0', ['Host: other', 'Content-Length: 0']),
+    'chunks of a client that knows none': versioned('1.0', 'Transfer-Encoding: chunked') + chunked,
+    'a version with another framing': versioned('2.0', `Content-Length: ${BODY.length}`) + BODY,
+    'a version without headers': versioned('0.9', `Content-Length: ${BODY.length}`) + BODY,
+    'two Hosts of a later version': versioned('2.0', 'Host: other\r\nContent-Length: 0'),
   }
   for (const [what, text] of Object.entries(cases)) {
     const client = await converse(url)
     const smuggled = JSON.stringify({ ...USER, partner_user_id: 'smuggled' })
-    client.socket.end(text + head('POST', USERS, key, [`Content-Length: ${smuggled.length}`]) + smuggled)
+    client.socket.end(text + post(key, `Content-Length: ${smuggled.length}`) + smuggled)
     await client.ended
     client.socket.destroy()
     assert.deepEqual(statuses(client.received()), [400], what)
@@ -265,9 +258,8 @@ test('of as many headers as there may be the last one counts', async (t) => {
   const { url, key } = await startService(t)
   let most = 0
   for (let count = 100; count <= 4_000; count += 100) {
-    const crowd = Array.from({ length: count }, () => 'a:')
-    const lines = [...crowd, `Content-Length: ${BODY.length}`, 'Content-Encoding: gzip']
-    const { status } = await exchange(url, [head('POST', USERS, key, lines) + BODY])
+    const lines = [...Array(count).fill('a:'), `Content-Length: ${BODY.length}`, 'Content-Encoding: gzip']
+    const { status } = await exchange(url, [post(key, ...lines) + BODY])
     if (status === 431) break
     assert.equal(status, 415, `${count} headers`)
     most = count
@@ -279,7 +271,7 @@ for (const rubbish of ['rubbish\r\n\r\n', 'CONNECT x:443 HTTP/1.1\r\nHost: x:443
   test(`what is not a call is refused after the calls before it are answered: ${rubbish.slice(0, 7)}`, async (t) => {
     const { url, key } = await startService(t)
     const client = await converse(url)
-    const call = head('POST', USERS, key, [`Content-Length: ${BODY.length}`]) + BODY
+    const call = post(key, `Content-Length: ${BODY.length}`) + BODY
     client.socket.write(call + rubbish + call)
     await client.ended
     client.socket.destroy()
@@ -321,7 +313,7 @@ for (const framing of ['Content-Length: 900000', 'Transfer-Encoding: chunked'])
     client.socket.pause()
     const text = 'y'.repeat(900_000)
     const body = framing.startsWith('T') ? `dbba0\r\n${text}\r\n0\r\n\r\n` : text
-    client.socket.write(head('POST', USERS, key, [framing]))
+    client.socket.write(post(key, framing))
     for (let at = 0; at < body.length; at += 50_000) {
       client.socket.write(body.slice(at, at + 50_000))
       await new Promise((resolve) => setTimeout(resolve, 10))
@@ -336,7 +328,7 @@ for (const framing of ['Content-Length: 900000', 'Transfer-Encoding: chunked'])
 test('a client that goes on sending forever is cut off', async (t) => {
   const { url, key } = await startService(t)
   const client = await converse(url)
-  client.socket.write(head('POST', USERS, key, ['Content-Length: 9007199254740991']))
+  client.socket.write(post(key, 'Content-Length: 9007199254740991'))
   let sent = 0
   const closed = new Promise((resolve) => client.socket.once('close', resolve))
   const send = setInterval(() => {
@@ -363,15 +355,15 @@ test('a compressed body is refused, and told why', async (t) => {
   const plain = { 'content-encoding': 'identity' }
   assert.equal((await call('POST', USERS, BODY, { headers: plain })).status, 200)
   // Its body is not read: the answer comes before it.
-  const lines = ['Content-Encoding: br', 'Content-Length: 500', 'Expect: 100-continue']
-  assert.equal((await exchange(url, [head('POST', USERS, key, lines)])).status, 415)
+  const large = post(key, 'Content-Encoding: br', 'Content-Length: 500', 'Expect: 100-continue')
+  assert.equal((await exchange(url, [large])).status, 415)
 })
 
 // The use of listhen, and its limits: it makes the server, and leaves ports, signals and closing to us.
 
 test('it takes no signal, no setting of a hosting platform, no other port, and its end closes its own', async (t) => {
-  const signals = ['exit', 'SIGINT', 'SIGTERM', 'SIGHUP']
-  const before = signals.map((name) => process.listenerCount(name))
+  const counts = () => ['exit', 'SIGINT', 'SIGTERM', 'SIGHUP'].map((name) => process.listenerCount(name))
+  const before = counts()
   // Variables that a hosting platform may set, and that listhen would read.
   Object.assign(process.env, { HOST: '0.0.0.0', PORT: '1' })
   t.after(() => {
@@ -380,17 +372,12 @@ test('it takes no signal, no setting of a hosting platform, no other port, and i
   })
   const listener = await listenOn(answering, LOCAL)
   t.after(() => listener.close())
-  assert.deepEqual(
-    signals.map((name) => process.listenerCount(name)),
-    before,
-  )
+  assert.deepEqual(counts(), before)
   assert.match(listener.url, /^http:\/\/127\.0\.0\.1:\d+$/)
   assert.equal(await (await fetch(listener.url)).text(), 'there')
   const { port } = new URL(listener.url)
-  await assert.rejects(listenOn(answering, { ...LOCAL, port: Number(port) }), (error) => {
-    assert.match(String(error), new RegExp(`Cannot listen on port ${port} of "127.0.0.1": it is taken`))
-    return true
-  })
+  const taken = new RegExp(`Cannot listen on port ${port} of "127.0.0.1": it is taken`)
+  await assert.rejects(listenOn(answering, { ...LOCAL, port: Number(port) }), taken)
   // Nothing but the listener would keep a process alive; serve ends it after a close, too.
   listener.end()
   await assert.rejects(fetch(listener.url), /fetch failed/)
@@ -416,9 +403,8 @@ test('a certificate with remarks before it is taken, text that is not a certific
 })
 
 test('a certificate made for a first try names the host and lasts a week', async () => {
-  const { server, cert } = await makeServer(() => {}, {
-    selfSignedFor: ['localhost', '127.0.0.1', '192.0.2.7'],
-  })
+  const selfSignedFor = ['localhost', '127.0.0.1', '192.0.2.7']
+  const { server, cert } = await makeServer(() => {}, { selfSignedFor })
   assert.ok('setSecureContext' in server)
   const { subjectAltName, validFromDate, validToDate, ca } = new X509Certificate(cert ?? '')
   assert.equal(subjectAltName, 'DNS:localhost, IP Address:127.0.0.1, IP Address:192.0.2.7')
@@ -440,7 +426,7 @@ function watchProcess(t: TestContext): unknown[] {
 test('a client that asks for a tunnel behind a call and is gone before the answer harms nobody', async (t) => {
   const escaped = watchProcess(t)
   const { url, key, call } = await startService(t)
-  const one = head('POST', USERS, key, [`Content-Length: ${BODY.length}`]) + BODY
+  const one = post(key, `Content-Length: ${BODY.length}`) + BODY
   const text = one.repeat(20) + head('CONNECT', 'example.org:443', key)
   for (let round = 0; round < 20; round++)
     await Promise.all([1, 2, 3, 4].map(() => leaveAfter(url, `${text}x`)))

@@ -26,16 +26,11 @@ test('what a report does not need may be sent as anything, is not kept, and make
   const service = await startService(t)
   const sent = await sendFirst(service, ['filled', 'failed', 'cancelled'])
   const junk = { usd_amount: '-1', btc_amount: 7, execution_price: [], partner_fee_usd: 'x' }
+  const [failed, cancelled] = ['failed', 'cancelled'].map((status) => ({ partner_order_id: status, status }))
   const reports: Record<string, [Json, Json]> = {
     filled: [{ ...fill('o1', '10'), failure_reason: 17 }, fill('o1', '10.00')],
-    failed: [
-      { partner_order_id: 'o2', status: 'failed', ...junk },
-      { partner_order_id: 'o2', status: 'failed' },
-    ],
-    cancelled: [
-      { partner_order_id: 'o3', status: 'cancelled', ...junk },
-      { partner_order_id: 'o3', status: 'cancelled' },
-    ],
+    failed: [{ ...failed, ...junk }, { ...failed }],
+    cancelled: [{ ...cancelled, ...junk }, { ...cancelled }],
   }
   for (const [name, [first, again]] of Object.entries(reports)) {
     const path = confirmPath(sent.get(name) ?? '')
@@ -88,19 +83,11 @@ test('a poll hands out 500 at most, oldest first, and tells how many are left', 
     plansNamed(503).map((partnerPlanId) => sendPlan(service.store, tenant, { partnerPlanId })),
   )
   await service.tick(PRICE)
-  const first = await service.call('GET', DUE)
-  const second = await service.call('GET', DUE)
-  const third = await service.call('GET', DUE)
-  const seen = [first, second, third].map(({ body, headers }) => [
-    body.length,
-    headers.get('x-due-remaining'),
-  ])
-  assert.deepEqual(seen, [
-    [500, '3'],
-    [3, '0'],
-    [0, '0'],
-  ])
-  const ids: string[] = [...first.body, ...second.body].map(({ execution_id }) => execution_id)
+  const polls = []
+  for (let n = 0; n < 3; n++) polls.push(await service.call('GET', DUE))
+  const seen = polls.map(({ body, headers }) => `${body.length}, then ${headers.get('x-due-remaining')}`)
+  assert.deepEqual(seen, ['500, then 3', '3, then 0', '0, then 0'])
+  const ids: string[] = polls.flatMap(({ body }) => body).map(({ execution_id }) => execution_id)
   assert.deepEqual(ids, [...new Set(ids)].sort())
   await assertSound(service)
 })

@@ -60,10 +60,7 @@ export async function withBusiness(
   }
   const [bought, failed] = await succeed(service, 'GET', DUE, undefined, options)
   const refusal = { partner_order_id: 'o2', status: 'failed', failure_reason: HOSTILE }
-  for (const [id, report] of [
-    [bought.execution_id, fill('=order', bought.amount_usd)],
-    [failed.execution_id, refusal],
-  ] as const)
-    await succeed(service, 'POST', confirmPath(id), report, options)
+  await succeed(service, 'POST', confirmPath(bought.execution_id), fill('=order', bought.amount_usd), options)
+  await succeed(service, 'POST', confirmPath(failed.execution_id), refusal, options)
   return { ...service, live }
 }

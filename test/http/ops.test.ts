@@ -4,6 +4,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { MINUTE_MS } from '../../src/core/time.ts'
 import { shell } from '../levers/steps.ts'
+import { each } from '../store/world.ts'
 import { isOnServer } from '../support/database.ts'
 import { fill } from '../support/service.ts'
 import { startMonitored } from './monitored.ts'
@@ -14,11 +15,8 @@ test('metrics: what happened is counted, a replay is not', async (t) => {
   const ids = await sendFirst(service, ['p1', 'p2', 'p3'])
   for (const body of [fill('o1', '10.00'), fill('o1', '10.00')])
     await succeed(service, 'POST', confirmPath(ids.get('p1') ?? ''), body)
-  await succeed(service, 'POST', confirmPath(ids.get('p2') ?? ''), {
-    partner_order_id: 'o2',
-    status: 'failed',
-    failure_reason: 'venue closed',
-  })
+  const failure = { partner_order_id: 'o2', status: 'failed', failure_reason: 'venue closed' }
+  await succeed(service, 'POST', confirmPath(ids.get('p2') ?? ''), failure)
   await service.call('PROPFIND', '/partner/v1/me')
   service.advance(6 * MINUTE_MS)
   const { value, has, types } = await service.samples()
@@ -78,13 +76,7 @@ test('a hold shows in status and in the metrics until it is released', async (t)
     const words = (await shell(service, ['status'])).match(/^partners +(.*)$/m)?.[1]
     const { value } = await service.samples()
     const held = (slug: string) => value(`tranche_partner_held{partner="${slug}"}`)
-    return [
-      partners.held,
-      by_partner.map((one: { held: boolean }) => one.held),
-      words,
-      held('acme'),
-      held('bolt'),
-    ]
+    return [partners.held, each(by_partner, 'held'), words, held('acme'), held('bolt')]
   }
   assert.deepEqual(await seen(), [0, [false, false], '2 active, 0 disabled', 0, 0])
   await shell(service, ['partner', 'hold', 'acme'])
@@ -103,20 +95,16 @@ test('a partner that fails every order is found by status, by check and in the m
     const report = { partner_order_id: `o${n}`, status: 'failed', failure_reason: 'venue closed' }
     await succeed(service, 'POST', confirmPath(String(execution_id)), report, options)
   }
-  const [status, check] = [
-    await shell(service, ['status', '--json']),
-    await shell(service, ['check', '--json']),
-  ]
-  const [finding] = JSON.parse(status).findings
-  assert.deepEqual(JSON.parse(check).findings, JSON.parse(status).findings)
+  const findings = async (command: string) => JSON.parse(await shell(service, [command, '--json'])).findings
+  const [finding] = await findings('status')
+  assert.deepEqual(await findings('check'), await findings('status'))
   assert.equal(finding.kind, 'partner_failing')
   const mend = finding.mend.replaceAll("'", '').split(' ').slice(3)
   assert.equal((await shell(service, mend)).match(/^exec_/gm)?.length, 3)
   const { value } = await service.samples()
   assert.equal(value('tranche_partner_orders{partner="acme",result="failed"}'), 3)
   assert.equal(value('tranche_findings{kind="partner_failing",severity="page"}'), 1)
-  const series = 'tranche_partner_finding{kind="partner_failing",partner="acme",severity="page"}'
-  assert.equal(value(series), 1)
+  assert.equal(value('tranche_partner_finding{kind="partner_failing",partner="acme",severity="page"}'), 1)
   assert.equal(value('tranche_partner_last_poll_age_seconds{partner="acme"}'), 0)
 })
 

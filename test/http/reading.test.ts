@@ -7,6 +7,7 @@ import { LEASE_MS } from '../../src/core/execution.ts'
 import { btc, usd } from '../../src/core/money.ts'
 import { DAY_MS, formatInstant, HOUR_MS } from '../../src/core/time.ts'
 import { wrap } from '../../src/http/fields.ts'
+import { each } from '../store/world.ts'
 import { AUDIT, fill, type Service, startService, USER } from '../support/service.ts'
 import {
   assertSound,
@@ -108,14 +109,9 @@ suite('a user', () => {
     const given = ['2026-01-03', '2026-01-01'].map((day) => `${day}T00:00:00.000Z`)
     for (const [n, timestamp] of given.entries()) await consent(`v${n + 1}`, timestamp)
     const { consents, ...user } = await succeed(service, 'GET', userPath('u'))
-    assert.deepEqual(
-      consents,
-      given.map((timestamp, n) => ({
-        version: `v${n + 1}`,
-        timestamp,
-        received_at: formatInstant(service.now()),
-      })),
-    )
+    const received_at = formatInstant(service.now())
+    const expected = given.map((timestamp, n) => ({ version: `v${n + 1}`, timestamp, received_at }))
+    assert.deepEqual(consents, expected)
     assert.deepEqual((await succeed(service, 'GET', USERS)).users, [user])
     assert.deepEqual([user.email, user.consent_version, user.status], ['u@example.org', 'v2', 'linked'])
 
@@ -183,10 +179,8 @@ suite('lists', () => {
     await service.tick(PRICE)
     const before = await executionsOf(service, 'p')
     const [pending] = await walk(service, EXECUTIONS, 'executions', 10)
-    assert.deepEqual(
-      [pending?.status, pending?.delivered_count, pending?.lease_expires_at],
-      ['pending', 0, null],
-    )
+    const { status, delivered_count, lease_expires_at } = pending ?? {}
+    assert.deepEqual([status, delivered_count, lease_expires_at], ['pending', 0, null])
     for (const path of [PLANS, planPath('p'), USERS, userPath('u'), `${TRADES}?month=2026-01`])
       await succeed(service, 'GET', path)
     assert.deepEqual(await executionsOf(service, 'p'), before)
@@ -212,9 +206,7 @@ suite('lists', () => {
       service.advance(1)
     }
     const plansSince = async (query: string) =>
-      (await succeed(service, 'GET', `${EXECUTIONS}?${query}`)).executions.map(
-        (row: Json) => row.partner_plan_id,
-      )
+      each((await succeed(service, 'GET', `${EXECUTIONS}?${query}`)).executions, 'partner_plan_id')
     assert.deepEqual(await plansSince(`since=${created[1]}`), ['p2', 'p3'])
     assert.deepEqual(await plansSince(`since=${formatInstant(service.now())}`), [])
     assert.deepEqual(await plansSince('since=2026-01-05T02:00:00.001%2B02:00'), ['p2', 'p3'])
@@ -243,13 +235,7 @@ suite('the trades of a month', () => {
     )
     const { trades, final } = await succeed(service, 'GET', `${TRADES}?month=2026-01`)
     assert.equal(final, false)
-    const outcome = ({ execution_id, status, usd_amount, failure_reason }: Json) => [
-      execution_id,
-      status,
-      usd_amount,
-      failure_reason,
-    ]
-    assert.deepEqual(trades.map(outcome), [
+    assert.deepEqual(each(trades, 'execution_id', 'status', 'usd_amount', 'failure_reason'), [
       [a, 'filled', '10.00', null],
       [b, 'partial', '4.00', null],
       [c, 'failed', null, 'no funds'],

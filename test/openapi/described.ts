@@ -21,10 +21,7 @@ export type DescribedOperation = {
 export type Description = {
   paths: Record<string, Record<string, DescribedOperation>>
   webhooks: Record<string, { post: { requestBody: Body; parameters: readonly Header[] } }>
-  components: {
-    schemas: Record<string, Schema>
-    headers: Record<string, AnswerHeader>
-  }
+  components: { schemas: Record<string, Schema>; headers: Record<string, AnswerHeader> }
 }
 
 export const DESCRIPTION = describeApi(VERSION) as Description
@@ -73,13 +70,9 @@ export function assertDescribed(
 export function assertAccepted(method: string, path: string, body: unknown): void {
   const reference = operationAt(method, path)?.requestBody?.content['application/json'].schema.$ref
   if (reference === undefined) return
-  requests ??= new Ajv2020({
-    strict: false,
-    formats: { ...NUMBERS, 'date-time': true, uri: true },
-  }).addSchema({
-    $id: 'api',
-    components: DESCRIPTION.components,
-  })
+  const formats = { ...NUMBERS, 'date-time': true, uri: true } as const
+  const schemas = { $id: 'api', components: DESCRIPTION.components }
+  requests ??= new Ajv2020({ strict: false, formats }).addSchema(schemas)
   const validate = requests.getSchema(`api${reference}`)
   // Formatted only when needed: a fuzzer's body may be nested too deep for that.
   if (!validate?.(body)) assert.fail(`${method} ${path} accepted ${JSON.stringify(body)}`)

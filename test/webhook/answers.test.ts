@@ -2,7 +2,7 @@
 // byte for byte, to each of the callers: a delivery, a price feed and a call to a monitor.
 
 import assert from 'node:assert/strict'
-import { createServer, type Socket } from 'node:net'
+import { createServer, type Server, type Socket } from 'node:net'
 import { test } from 'node:test'
 import { createServer as createTlsServer } from 'node:tls'
 import { createPing } from '../../src/cli/service/ping.ts'
@@ -100,12 +100,14 @@ function send(socket: Socket): void {
   })
 }
 
+/** The outcome for each caller: null, or the reason of the failure. */
+const TAKEN = { delivery: null, price: 'a price', ping: null }
+
 test('each caller takes each form of an answer', async (t) => {
   const authority = makeAuthority(t)
   const plain = await listen(t, createServer(send))
   const secure = await listen(t, createTlsServer(authority.issue('IP:127.0.0.1'), send))
 
-  /** The outcome of an answer for each: null, or the reason of the failure. */
   async function callers(answer: string, bytewise = false) {
     const path = `/${bytewise ? '0' : ''}${ANSWERS.indexOf(answer)}`
     const url = `http://127.0.0.1:${plain.port}${path}`
@@ -119,11 +121,7 @@ test('each caller takes each form of an answer', async (t) => {
 
   for (const [name, answer] of Object.entries(WHOLE))
     for (const bytewise of [false, true])
-      assert.deepEqual(
-        await callers(answer, bytewise),
-        { delivery: null, price: 'a price', ping: null },
-        `${name}, ${bytewise ? 'byte by byte' : 'at once'}`,
-      )
+      assert.deepEqual(await callers(answer, bytewise), TAKEN, `${name}${bytewise ? ', byte by byte' : ''}`)
   for (const [name, [answer, says]] of Object.entries(WITHOUT_BODY)) {
     const { delivery, price, ping } = await callers(answer)
     assert.deepEqual([delivery, ping], [null, null], name)
@@ -147,36 +145,23 @@ async function pinged(url: string): Promise<string | null> {
 
 test('a connection that cannot be made safely is refused in words of ours', async (t) => {
   const authority = makeAuthority(t)
-  const tls = (options: Parameters<typeof createTlsServer>[0]) => listen(t, createTlsServer({ ...options }))
-  const cases: [Promise<{ port: number }>, RegExp][] = [
+  const old = { maxVersion: 'TLSv1.1', minVersion: 'TLSv1', ciphers: 'ALL:@SECLEVEL=0' } as const
+  const ended = makeCertificate(Date.UTC(2021, 0, 1) as never)
+  const cases: [Server, RegExp][] = [
+    [createServer((socket) => socket.end('220 hello\r\n')), /^it does not answer in TLS \(\w+\)$/],
     [
-      listen(
-        t,
-        createServer((socket) => socket.end('220 hello\r\n')),
-      ),
-      /^it does not answer in TLS \(\w+\)$/,
-    ],
-    [
-      listen(
-        t,
-        createServer((socket) => socket.destroy()),
-      ),
+      createServer((socket) => socket.destroy()),
       /^the connection was closed before an answer \(ECONNRESET\)$/,
     ],
-    [tls({}), /^no TLS connection could be agreed on \(\w+\)$/],
+    [createTlsServer(), /^no TLS connection could be agreed on \(\w+\)$/],
     [
-      tls({
-        ...authority.issue('IP:127.0.0.1'),
-        maxVersion: 'TLSv1.1',
-        minVersion: 'TLSv1',
-        ciphers: 'ALL:@SECLEVEL=0',
-      }),
+      createTlsServer({ ...authority.issue('IP:127.0.0.1'), ...old }),
       /^no TLS connection could be agreed on \(\w+\)$/,
     ],
-    [tls({ ...makeCertificate(Date.UTC(2021, 0, 1) as never) }), /^its certificate /],
+    [createTlsServer({ ...ended }), /^its certificate /],
   ]
   for (const [server, says] of cases) {
-    const reason = await delivered((await server).port, authority)
+    const reason = await delivered((await listen(t, server)).port, authority)
     assert.match(reason ?? 'delivered', says)
     assert.doesNotMatch(reason ?? '', FOREIGN)
   }

@@ -150,10 +150,8 @@ test('a test that hangs is the only one of its tenant, and holds up nothing else
   const hanging = sendTest(stage)
   await receiver.count(1)
   const second = await sendTest(stage)
-  assert.deepEqual(
-    [second.status, second.headers.get('x-error-code'), second.headers.get('retry-after')],
-    [429, 'too_many_calls', '1'],
-  )
+  const told = ['x-error-code', 'retry-after'].map((name) => second.headers.get(name))
+  assert.deepEqual([second.status, ...told], [429, 'too_many_calls', '1'])
   // Other calls that wait for receivers, and reads, continue.
   await succeed(stage, 'GET', '/partner/v1/billing/monthly?month=2026-01')
   await succeed(stage, 'POST', WEBHOOKS, { url: 'https://127.0.0.1/elsewhere' })
@@ -172,14 +170,8 @@ const URL_B = 'https://127.0.0.1:8443/b'
 const AT_T0 = '2026-01-05T00:00:00.000Z'
 
 const FIRST = {
-  ...OWN,
-  url: URL_A,
-  status: 'active',
-  created_at: AT_T0,
-  updated_at: AT_T0,
-  last_delivered_at: null,
-  last_status_code: null,
-  consecutive_failures: 0,
+  ...{ ...OWN, url: URL_A, status: 'active', created_at: AT_T0, updated_at: AT_T0 },
+  ...{ last_delivered_at: null, last_status_code: null, consecutive_failures: 0 },
 }
 
 test('a registration is answered whole with its secret, read back without it, and null before it and after', async (t) => {
@@ -201,35 +193,24 @@ test('registering again replaces the address and the secret, restarts the counte
   const service = await startService(t)
   const first = await succeed(service, 'POST', WEBHOOKS, { url: URL_A })
   const tenant = await tenantOf(service)
-  for (const status of ['active', 'paused'] as const) {
+  for (const [status, url, before, updated_at] of [
+    ['active', URL_A, AT_T0, '2026-01-05T00:01:00.000Z'],
+    ['paused', URL_B, '2026-01-05T00:01:00.000Z', '2026-01-05T00:02:00.000Z'],
+  ] as const) {
     await service.store.changeWebhook(tenant, (seen) => {
       assert.ok(seen)
-      return {
-        ...seen,
-        status,
-        consecutiveFailures: 10,
-        lastStatusCode: 500,
-        lastDeliveredAt: T0,
-        lastFailure: { at: T0, reason: 'HTTP 500' },
-      }
+      const counted = { consecutiveFailures: 10, lastStatusCode: 500, lastDeliveredAt: T0 }
+      return { ...seen, ...counted, status, lastFailure: { at: T0, reason: 'HTTP 500' } }
     })
     assert.deepEqual(await succeed(service, 'GET', WEBHOOKS), {
-      ...FIRST,
-      url: status === 'active' ? URL_A : URL_B,
-      updated_at: status === 'active' ? AT_T0 : '2026-01-05T00:01:00.000Z',
-      status,
-      consecutive_failures: 10,
-      last_status_code: 500,
-      last_delivered_at: AT_T0,
-      last_failed_at: AT_T0,
-      last_failure_reason: 'HTTP 500',
+      ...{ ...FIRST, url, status, updated_at: before },
+      ...{ consecutive_failures: 10, last_status_code: 500, last_delivered_at: AT_T0 },
+      ...{ last_failed_at: AT_T0, last_failure_reason: 'HTTP 500' },
     })
     service.advance(60_000)
-    const again = await succeed(service, 'POST', WEBHOOKS, { url: URL_B })
-    assert.notEqual(again.secret, first.secret)
-    const { secret, ...rest } = again
+    const { secret, ...rest } = await succeed(service, 'POST', WEBHOOKS, { url: URL_B })
+    assert.notEqual(secret, first.secret)
     assert.equal((await service.store.findWebhook(tenant))?.secret, secret)
-    const updated_at = status === 'active' ? '2026-01-05T00:01:00.000Z' : '2026-01-05T00:02:00.000Z'
     assert.deepEqual(rest, { ...FIRST, url: URL_B, updated_at })
   }
 })
@@ -237,14 +218,9 @@ test('registering again replaces the address and the secret, restarts the counte
 test('public addresses and the longest URL there may be are taken', async (t) => {
   const service = await startService(t)
   const base = 'https://8.8.8.8/'
-  const urls = [
-    base,
-    'https://[2606:4700:4700::1111]:8443/x',
-    'HTTPS://1.1.1.1',
-    base.padEnd(2083, 'x'),
-    'https://8.8.8.8/ünï?a=b@c',
-  ]
-  for (const url of urls) assert.equal((await succeed(service, 'POST', WEBHOOKS, { url })).url, url)
+  const others = ['https://[2606:4700:4700::1111]:8443/x', 'HTTPS://1.1.1.1', 'https://8.8.8.8/ünï?a=b@c']
+  for (const url of [base, base.padEnd(2083, 'x'), ...others])
+    assert.equal((await succeed(service, 'POST', WEBHOOKS, { url })).url, url)
 })
 
 test('the names of a tenant are looked up one at a time, and a crowd of them is put off', async (t) => {

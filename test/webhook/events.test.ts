@@ -22,10 +22,8 @@ test('each tenant gets one event of its own, signed with its own secret', async 
   const secrets = new Map<string, string>()
   for (const { slug, environment, plans } of tenants) {
     const key = await stage.issueKey(slug, environment)
-    secrets.set(
-      `/${slug}/${environment}`,
-      await stage.register(receiver.port, `/${slug}/${environment}`, key),
-    )
+    const path = `/${slug}/${environment}`
+    secrets.set(path, await stage.register(receiver.port, path, key))
     for (let plan = 0; plan < plans; plan += 1) await stage.addPlan(`u${plan}`, key)
   }
   // A tenant without a webhook, and one whose plans do not fire.
@@ -39,11 +37,8 @@ test('each tenant gets one event of its own, signed with its own secret', async 
     const seen = receiver.received.find((one) => one.path === path) ?? assert.fail(path)
     const [earliest] = await idsOf(slug, environment)
     assert.deepEqual(JSON.parse(seen.raw.toString()), {
-      event: 'executions.available',
-      partner_slug: slug,
-      environment,
-      count: plans,
-      earliest_execution_id: earliest,
+      ...{ event: 'executions.available', partner_slug: slug, environment },
+      ...{ count: plans, earliest_execution_id: earliest },
     })
     const signature = String(seen.headers['x-service-signature'])
     for (const [owner, secret] of secrets)

@@ -5,6 +5,7 @@ import assert from 'node:assert/strict'
 import { lookup } from 'node:dns/promises'
 import { readFile } from 'node:fs/promises'
 import { suite, type TestContext, test } from 'node:test'
+import type { Attempt } from '../../src/core/webhook.ts'
 import { createResolve } from '../../src/webhook/address-guard.ts'
 import { makeAuthority } from '../support/certificate.ts'
 import {
@@ -34,6 +35,12 @@ const RECEIVERS: Record<string, Answering> = {
   },
 }
 
+async function assertUnanswered(attempt: Promise<Attempt>, says: RegExp): Promise<void> {
+  const { statusCode, reason } = await attempt
+  assert.equal(statusCode, null)
+  assert.match(reason ?? 'delivered', says)
+}
+
 /** The outcome of a delivery to such a receiver. */
 async function attemptAt(t: TestContext, answer: Answering) {
   const authority = makeAuthority(t)
@@ -47,11 +54,7 @@ const HANGING: Record<string, (t: TestContext) => Promise<void>> = {
   ...Object.fromEntries(
     Object.entries(RECEIVERS).map(([where, answer]) => [
       where,
-      async (t: TestContext) => {
-        const { statusCode, reason } = await attemptAt(t, answer)
-        assert.equal(statusCode, null)
-        assert.match(reason ?? 'delivered', /no answer within 10 s/)
-      },
+      (t: TestContext) => assertUnanswered(attemptAt(t, answer), /no answer within 10 s/),
     ]),
   ),
   'at the body of a success': async (t) => {
@@ -63,16 +66,13 @@ const HANGING: Record<string, (t: TestContext) => Promise<void>> = {
   },
   'at the handshake': async (t) => {
     const mute = await startMute(t)
-    const attempt = await deliverer({})(toPort(mute.port))
-    assert.equal(attempt.statusCode, null)
-    assert.match(attempt.reason ?? 'delivered', /no connection within 5 s/)
+    await assertUnanswered(deliverer({})(toPort(mute.port)), /no connection within 5 s/)
     assert.equal(mute.connections(), 1)
   },
   'at the name server': async () => {
     const never = () => new Promise<string[]>(() => {})
-    const attempt = await deliverer({ resolve: never })(deliveryTo(`https://${HOST_NAME}/`))
-    assert.equal(attempt.statusCode, null)
-    assert.match(attempt.reason ?? 'delivered', /no connection within 5 s/)
+    const attempt = deliverer({ resolve: never })(deliveryTo(`https://${HOST_NAME}/`))
+    await assertUnanswered(attempt, /no connection within 5 s/)
   },
   'name servers that never answer hold up no other name and nothing else of the process': async (t) => {
     const { address } = await startNameServer(t, { 'good.example': { [TYPE_A]: [[1, 2, 3, 4]] } })

@@ -22,17 +22,12 @@ export { LOW_PRICE, PRICE, WEBHOOKS } from '../http/steps.ts'
 
 export const LOOPBACK = '127.0.0.0/8'
 
-type DeliverParts = { allow?: string[]; resolve?: Resolve; headerPrefix?: string; caFile?: string | null }
+type DeliverParts = { allow?: string[]; resolve?: Resolve; caFile?: string | null }
 
 /** A deliverer that may reach loopback, unless told otherwise. */
-export function deliverer({
-  allow = [LOOPBACK],
-  resolve,
-  headerPrefix = 'X-Service',
-  caFile = null,
-}: DeliverParts) {
+export function deliverer({ allow = [LOOPBACK], resolve, caFile = null }: DeliverParts) {
   const guard = createGuard({ allow: allow.map(parseCidr), ...(resolve && { resolve }) })
-  return createSend({ guard, headerPrefix, caFile })
+  return createSend({ guard, headerPrefix: 'X-Service', caFile })
 }
 
 export type Warning = { message: string; fields: object }
@@ -72,11 +67,7 @@ export async function startStage(t: Pick<TestContext, 'after'>): Promise<Stage> 
     pass: async (priceUsd = PRICE, send = trusting) => {
       const report = await service.tick(priceUsd)
       const warn = (message: string, fields: object): void => void warnings.push({ message, fields })
-      return wakePartners(report, {
-        store: service.store,
-        send: async () => send,
-        warn,
-      })
+      return wakePartners(report, { store: service.store, send: async () => send, warn })
     },
     webhook: async (slug, environment) => {
       const found = await service.store.findWebhook(await tenant(slug, environment))
