@@ -373,10 +373,7 @@ export async function openScene(seed: number): Promise<Scene> {
   const ending = { after: (end: () => unknown) => void ends.push(end) }
   const cluster = await startCluster()
   const proxy = await proxyTo(ending, { folder: cluster.current }, 'tranche')
-  const optionsFor = (db: string) => ({
-    cwd: folder,
-    env: { TRANCHE_DB: db, TRANCHE_TRUST_FAILOVER: 'on' },
-  })
+  const optionsFor = (db: string) => ({ cwd: folder, env: { TRANCHE_DB: db, TRANCHE_TRUST_FAILOVER: 'on' } })
   const place = (db: string): Place => ({
     start(argv) {
       const started = start(NEVER, argv, optionsFor(db))

@@ -206,16 +206,8 @@ const FATES: readonly Fate[] = ['answer lost', 'never arrives']
 const MET_MAX_MS = 2_000
 
 export const STRIKES: readonly Strike[] = [
-  {
-    name: 'serve killed',
-    times: 5,
-    strike: async (scene) => anyOf(scene, scene.services).kill(),
-  },
-  {
-    name: 'serve stopped',
-    times: 1,
-    strike: (scene) => standStill(scene, anyOf(scene, scene.services)),
-  },
+  { name: 'serve killed', times: 5, strike: async (scene) => anyOf(scene, scene.services).kill() },
+  { name: 'serve stopped', times: 1, strike: (scene) => standStill(scene, anyOf(scene, scene.services)) },
   {
     name: 'ticker killed',
     times: 3,
@@ -225,11 +217,7 @@ export const STRIKES: readonly Strike[] = [
       return (await killed) && isOpen
     },
   },
-  {
-    name: 'ticker stopped',
-    times: 2,
-    strike: (scene) => standStill(scene, anyOf(scene, scene.tickers)),
-  },
+  { name: 'ticker stopped', times: 2, strike: (scene) => standStill(scene, anyOf(scene, scene.tickers)) },
   {
     name: 'sessions ended',
     times: 3,
@@ -254,11 +242,7 @@ export const STRIKES: readonly Strike[] = [
       return Promise.race([met, pause(MET_MAX_MS).then(() => false)])
     },
   },
-  {
-    name: 'primary killed',
-    times: 2,
-    strike: async ({ cluster }) => cluster.crash().then(() => false),
-  },
+  { name: 'primary killed', times: 2, strike: async ({ cluster }) => cluster.crash().then(() => false) },
   {
     name: 'primary stopped',
     times: 1,

@@ -447,11 +447,7 @@ function billedRows(state: State, period: Period, kind: 'summary' | 'users'): Ro
   return tenantsOf(state, period).flatMap((tenant): Row[] => {
     const billed = bill(state, tenant, period)
     if (kind === 'summary') return [summaryOf(billed)]
-    const whose = {
-      month: period.month,
-      partner_slug: tenant.partner.slug,
-      environment: tenant.environment,
-    }
+    const whose = { month: period.month, partner_slug: tenant.partner.slug, environment: tenant.environment }
     return billed.users.map((line) => ({ ...whose, ...userLineOf(line) }))
   })
 }

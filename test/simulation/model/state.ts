@@ -56,11 +56,7 @@ export function monthBounds(month: string): { start: number; end: number } {
 }
 
 export type Frequency = 'daily' | 'weekly' | 'bi-weekly'
-export const WINDOW_LENGTH: Record<Frequency, number> = {
-  daily: DAY,
-  weekly: 7 * DAY,
-  'bi-weekly': 14 * DAY,
-}
+export const WINDOW_LENGTH: Record<Frequency, number> = { daily: DAY, weekly: 7 * DAY, 'bi-weekly': 14 * DAY }
 
 export type Partner = {
   slug: string

@@ -149,10 +149,7 @@ export function* looks(scene: Scene, tenant: Tenant): Generator<Action, void> {
   if (ends.size === wakeUps.length) yield { ...asked, route: 'deliveries' }
 }
 
-const refOf = (execution: Execution) => ({
-  tenant: execution.tenant.name,
-  key: idempotencyKey(execution),
-})
+const refOf = (execution: Execution) => ({ tenant: execution.tenant.name, key: idempotencyKey(execution) })
 
 /** A confirmation that breaks no rule. */
 export function confirmation(scene: Scene, execution: Execution): Call {
