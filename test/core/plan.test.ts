@@ -36,12 +36,8 @@ const PLAN: Plan = {
   createdAt: T0,
   updatedAt: T0,
 }
-const REQUEST: PlanRequest = {
-  partnerUserId: 'u1',
-  partnerPlanId: 'p1',
-  amount: usd('60.00'),
-  frequency: 'weekly',
-}
+const { partnerUserId, partnerPlanId, amount, frequency } = PLAN
+const REQUEST: PlanRequest = { partnerUserId, partnerPlanId, amount, frequency }
 const SEEN: PlanFacts & { plan: Plan } = {
   user: user(),
   plan: PLAN,
