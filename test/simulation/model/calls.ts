@@ -78,14 +78,10 @@ function answerTo(
   call: Exclude<Call, { route: 'users' | 'userList' | 'trades' }>,
 ): Expected {
   const { partner, environment } = tenant
+  const { slug, status } = partner
   switch (call.route) {
     case 'me':
-      return ok({
-        partner_slug: partner.slug,
-        partner_name: partner.slug,
-        status: partner.status,
-        environment,
-      })
+      return ok({ partner_slug: slug, partner_name: slug, status, environment })
     case 'due':
       return getDue(state, tenant)
     case 'user':
@@ -119,47 +115,35 @@ function answerTo(
   }
 }
 
-/** Every entry of a month, as its export shows them. */
-function tradePages(state: State, tenant: Tenant, { month, limit }: Paged): Expected[] {
+/** A walk through a list that is read anew for each page. `bodyOf` makes the body of a page with these rows. */
+export function pagesOf<Row>(
+  limit: number,
+  read: () => { rows: readonly Row[]; bodyOf: (own: readonly Row[]) => object },
+): Expected[] {
   const pages: Expected[] = []
   for (let from = 0; ; from += limit) {
-    const period = fix(state, month, tenant)
-    const entries = entriesWithin(tenant.executions, period)
-    const isLast = entries.length <= from + limit
-    pages.push(
-      ok({
-        ...ownerJson(tenant),
-        month,
-        final: period.final,
-        trades: entries.slice(from, from + limit).map(entryJson),
-        next_cursor: isLast ? null : ANY_TEXT,
-      }),
-    )
+    const { rows, bodyOf } = read()
+    const isLast = rows.length <= from + limit
+    pages.push(ok({ ...bodyOf(rows.slice(from, from + limit)), next_cursor: isLast ? null : ANY_TEXT }))
     if (isLast) return pages
   }
 }
 
-function userPages(state: State, tenant: Tenant, { month, limit }: Paged): Expected[] {
-  const { partner, environment } = tenant
-  const pages: Expected[] = []
-  let from = 0
-  for (;;) {
+/** Every entry of a month, as its export shows them. */
+const tradePages = (state: State, tenant: Tenant, { month, limit }: Paged): Expected[] =>
+  pagesOf(limit, () => {
+    const period = fix(state, month, tenant)
+    const head = { ...ownerJson(tenant), month, final: period.final }
+    const rows = entriesWithin(tenant.executions, period)
+    return { rows, bodyOf: (own) => ({ ...head, trades: own.map(entryJson) }) }
+  })
+
+const userPages = (state: State, tenant: Tenant, { month, limit }: Paged): Expected[] =>
+  pagesOf(limit, () => {
     const billed = bill(state, tenant, fix(state, month, tenant))
-    const users = billed.users.slice(from, from + limit)
-    from += limit
-    pages.push(
-      ok({
-        partner_slug: partner.slug,
-        environment,
-        month,
-        users: users.map(userLineOf),
-        totals: totalsOf(billed),
-        next_cursor: from < billed.users.length ? ANY_TEXT : null,
-      }),
-    )
-    if (from >= billed.users.length) return pages
-  }
-}
+    const [head, totals] = [{ ...ownerJson(tenant), month }, totalsOf(billed)]
+    return { rows: billed.users, bodyOf: (own) => ({ ...head, users: own.map(userLineOf), totals }) }
+  })
 
 // The whole record of the model, line by line, as the program's own record is read.
 

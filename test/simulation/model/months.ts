@@ -152,8 +152,7 @@ const average = ({ usd, btc }: Sums): string | null =>
 export function summaryOf({ tenant, period, tier, isOverride, sums, fees, outcomes, ...bill }: Bill) {
   const { start, end } = monthBounds(period.month)
   return {
-    partner_slug: tenant.partner.slug,
-    environment: tenant.environment,
+    ...ownerJson(tenant),
     month: period.month,
     period_start: iso(start),
     period_end: iso(end),
@@ -272,7 +271,10 @@ export const entryJson = (entry: Entry) => ({
 })
 
 /** The owner of an entry. */
-export const ownerJson = ({ partner, environment }: Tenant) => ({ partner_slug: partner.slug, environment })
+export const ownerJson = ({ partner, environment }: Pick<Tenant, 'partner' | 'environment'>) => ({
+  partner_slug: partner.slug,
+  environment,
+})
 
 // The cost of a month in the model: its tier, the fee, and each user's share of it.
 
@@ -447,7 +449,7 @@ function billedRows(state: State, period: Period, kind: 'summary' | 'users'): Ro
   return tenantsOf(state, period).flatMap((tenant): Row[] => {
     const billed = bill(state, tenant, period)
     if (kind === 'summary') return [summaryOf(billed)]
-    const whose = { month: period.month, partner_slug: tenant.partner.slug, environment: tenant.environment }
+    const whose = { month: period.month, ...ownerJson(tenant) }
     return billed.users.map((line) => ({ ...whose, ...userLineOf(line) }))
   })
 }
