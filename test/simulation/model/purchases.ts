@@ -1,6 +1,7 @@
 // The model's purchases that the ledger did not know, booked by an operator; and the warnings to a clerk who credits an
 // invoice.
 
+import type { CreditSeen } from '../observed.ts'
 import { change, isFill, isImpossible, recordingTime } from './ledger.ts'
 import { audit, type Refusal } from './levers.ts'
 import { bill, fix } from './months.ts'
@@ -146,15 +147,8 @@ function lostWindow(plan: Plan, at: number, now: number): Window {
   return window
 }
 
-/** By month, the volume lost to corrections of earlier months' purchases. */
-export type Lowered = [month: string, usd: string][]
-
 /** The refusal and the warning to a clerk who credits the invoice of a month; null where nothing is owed. */
-export function credit(
-  state: State,
-  slug: string,
-  month: string,
-): { refused: Refusal; lowered: Lowered | null } {
+export function credit(state: State, slug: string, month: string): CreditSeen {
   // In a copy of the database: months are closed only there.
   const copy = structuredClone(state)
   const period = fix(copy, month)
