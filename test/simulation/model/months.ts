@@ -285,10 +285,7 @@ function tierFor(
   state: State,
   { slug, month, volume }: { slug: string; month: string; volume: bigint },
 ): Charged {
-  const promised = newest(
-    state.overrides.filter((one) => one.slug === slug),
-    month,
-  )
+  const promised = newest(ofPartner(state.overrides, slug), month)
   const override = promised?.tier ? versionOf(state, promised.tier, month) : undefined
   if (override) return { tier: override, isOverride: true }
   return { tier: byVolume(state, month, volume), isOverride: false }
@@ -296,10 +293,10 @@ function tierFor(
 
 /** The last month in which a partner owes a minimum, as known in a month; null while no end has been set. */
 export const lastMinimumOf = ({ minimumEnds }: State, slug: string, month: string): string | null =>
-  newest(
-    minimumEnds.filter((one) => one.slug === slug),
-    month,
-  )?.last ?? null
+  newest(ofPartner(minimumEnds, slug), month)?.last ?? null
+
+const ofPartner = <T extends { slug: string }>(versions: readonly T[], slug: string): T[] =>
+  versions.filter((one) => one.slug === slug)
 
 /** The version in force in a month: the one that begins last before the month's end. */
 const newest = <T extends { from: string }>(versions: readonly T[], month: string): T | undefined =>

@@ -42,6 +42,7 @@ export async function pull(parts: Parts, lever: OfStore): Promise<string | null>
 async function act(parts: Parts, lever: OfStore): Promise<unknown> {
   const { store, machine, secrets } = parts
   const audit = { osUser: 'simulation', action: lever.lever, subject: 'simulation', detail: {} }
+  const audited = () => audit
   const ids = { executionId: lever.id ?? '', reportId: 'number' in lever ? lever.number : null }
   switch (lever.lever) {
     case 'partner':
@@ -73,10 +74,7 @@ async function act(parts: Parts, lever: OfStore): Promise<unknown> {
         perActiveUser: perUser === undefined ? undefined : usd(perUser),
         monthlyMinimum: minimum === undefined ? undefined : usd(minimum),
       }
-      return store.putTier(
-        (versions, now) => setTier(versions, terms, now),
-        () => audit,
-      )
+      return store.putTier((versions, now) => setTier(versions, terms, now), audited)
     }
     case 'override': {
       const { slug, tier, from } = lever
@@ -95,16 +93,12 @@ async function act(parts: Parts, lever: OfStore): Promise<unknown> {
         audit,
       )
     case 'accept':
-      return store.acceptLateFill(ids, acceptLate, () => audit)
+      return store.acceptLateFill(ids, acceptLate, audited)
     case 'dismiss':
-      return store.dismissLateFills(ids, () => audit)
+      return store.dismissLateFills(ids, audited)
     case 'adjust': {
       const right = { usd: usd(lever.usd), btc: btc(lever.btc), reason: 'simulated' }
-      return store.adjustTrade(
-        ids.executionId,
-        (seen, now) => adjust(seen, right, now),
-        () => audit,
-      )
+      return store.adjustTrade(ids.executionId, (seen, now) => adjust(seen, right, now), audited)
     }
   }
 }
