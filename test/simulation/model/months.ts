@@ -395,13 +395,8 @@ export type ReportKind = 'summary' | 'users' | 'trades'
 
 /** Cells of text that a partner or its users chose. */
 const FOREIGN = [
-  'partner_slug',
-  'partner_user_id',
-  'partner_plan_id',
-  'execution_id',
-  'partner_order_id',
-  'failure_reason',
-  'pricing_tier',
+  ...['partner_slug', 'partner_user_id', 'partner_plan_id', 'execution_id'],
+  ...['partner_order_id', 'failure_reason', 'pricing_tier'],
 ]
 
 const HEADERS: Record<ReportKind, string> = {
