@@ -7,7 +7,7 @@ import { monthOf } from '../../../src/core/time.ts'
 import type { Fate } from '../../support/postgres-server.ts'
 import { within } from '../../support/within.ts'
 import { answersTo, assertAnswered, assertRules, assertWhole, type Partner } from '../partner.ts'
-import { type Host, openScene, type Scene } from './cluster.ts'
+import { type End, type Host, openScene, type Scene } from './cluster.ts'
 
 type Tally = { rounds: number; atWork: number; answersLost: number }
 type Hosted = { tallies: Map<string, Tally>; answered: Record<string, number> }
@@ -194,6 +194,11 @@ async function standStill(scene: Scene, host: Host): Promise<boolean> {
   return false
 }
 
+async function withoutStandby(scene: Scene, end: End): Promise<boolean> {
+  await scene.cluster.withoutStandby(end, () => aWhile(scene))
+  return false
+}
+
 /** Whether an unfinished pass exists. */
 async function passIsOpen({ cluster }: Scene): Promise<boolean> {
   const rows = await cluster.ask(
@@ -248,22 +253,8 @@ export const STRIKES: readonly Strike[] = [
     times: 1,
     strike: async (scene) => scene.cluster.freeze(() => aWhile(scene)).then(() => false),
   },
-  {
-    name: 'standby stopped',
-    times: 1,
-    async strike(scene) {
-      await scene.cluster.withoutStandby('frozen', () => aWhile(scene))
-      return false
-    },
-  },
-  {
-    name: 'standby killed',
-    times: 1,
-    async strike(scene) {
-      await scene.cluster.withoutStandby('killed', () => aWhile(scene))
-      return false
-    },
-  },
+  { name: 'standby stopped', times: 1, strike: (scene) => withoutStandby(scene, 'frozen') },
+  { name: 'standby killed', times: 1, strike: (scene) => withoutStandby(scene, 'killed') },
   {
     name: 'failover',
     times: 1,
