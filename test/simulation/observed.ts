@@ -10,14 +10,7 @@ export type Answered = {
   retryAfter: string | null
 }
 
-export type FiredSeen = {
-  id: string
-  tenant: string
-  plan: string
-  key: string
-  amount: string
-  trigger: string
-}
+export type FiredSeen = Record<'id' | 'tenant' | 'plan' | 'key' | 'amount' | 'trigger', string>
 
 export type PassSeen = {
   meanwhile: Answered[]

@@ -33,16 +33,8 @@ export const leftOf = ({ budget, reserved, spent }: Window): bigint => budget - 
 
 /** Opens a window: checked from its first instant on. */
 export function open(plan: Plan, { start, end, budget }: Pick<Window, 'start' | 'end' | 'budget'>): Timing {
-  const window: Window = {
-    start,
-    end,
-    budget,
-    reserved: 0n,
-    spent: 0n,
-    excess: 0n,
-    released: 0n,
-    closed: null,
-  }
+  const nothing = { reserved: 0n, spent: 0n, excess: 0n, released: 0n, closed: null }
+  const window: Window = { start, end, budget, ...nothing }
   plan.windows.push(window)
   plan.timing = {
     window,

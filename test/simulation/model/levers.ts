@@ -40,16 +40,8 @@ function addPartner(state: State, slug: string): Refusal {
   state.partners.set(slug, partner)
   for (const environment of ['test', 'live'] as const) {
     const name = `${slug}/${environment}`
-    const own = {
-      users: new Map(),
-      plans: new Map(),
-      executions: [],
-      webhook: null,
-      deliveries: [],
-      past: new Map(),
-      apart: null,
-    }
-    state.tenants.set(name, { name, partner, environment, ...own })
+    const lists = { users: new Map(), plans: new Map(), executions: [], deliveries: [], past: new Map() }
+    state.tenants.set(name, { name, partner, environment, ...lists, webhook: null, apart: null })
   }
   return audit(state)
 }

@@ -51,16 +51,8 @@ export function recordPurchase(state: State, tenant: Tenant, terms: PurchaseTerm
   const executedAt = terms.at === null ? null : Date.parse(terms.at)
   if (executedAt !== null && executedAt > now) return 'usage'
   const fee = terms.fee === null ? null : units(terms.fee)
-  const report: Report = {
-    order: terms.order,
-    status: 'filled',
-    executedAt,
-    usd,
-    btc,
-    price,
-    fee,
-    reason: null,
-  }
+  const bought = { usd, btc, price, fee }
+  const report: Report = { order: terms.order, status: 'filled', executedAt, ...bought, reason: null }
   const holder = tenant.executions.find(
     ({ trade, adjustments }) =>
       trade?.report.order === report.order || adjustments.some(({ order }) => order === report.order),

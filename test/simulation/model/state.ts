@@ -309,15 +309,10 @@ export type State = {
 }
 
 export function emptyState(clock: number): State {
-  const tier = (place: number, name: string, minVolume: bigint, bps: number): Tier => ({
-    name,
-    from: '1970-01',
-    place,
-    minVolume: minVolume * 100_000_000n,
-    bps,
-    perUser: 0n,
-    minimum: 0n,
-  })
+  const tier = (place: number, name: string, volume: bigint, bps: number): Tier => {
+    const terms = { minVolume: volume * UNIT, bps, perUser: 0n, minimum: 0n }
+    return { name, from: '1970-01', place, ...terms }
+  }
   return {
     clock,
     frozen: false,
@@ -366,13 +361,9 @@ export function lastRecordedAt(state: State, tenant: Tenant | null): number {
 export const isOpen = ({ status }: Execution): boolean => status === 'pending' || status === 'sent'
 
 /** The beginnings of all windows whose keys used a plan's id. */
-export const usedBeginnings = ({
-  tenant,
-  id,
-  executions,
-}: Pick<Plan, 'tenant' | 'id' | 'executions'>): number[] => [
-  ...(tenant.past.get(id) ?? []),
-  ...executions.map(({ windowStart }) => windowStart),
+export const usedBeginnings = (plan: Pick<Plan, 'tenant' | 'id' | 'executions'>): number[] => [
+  ...(plan.tenant.past.get(plan.id) ?? []),
+  ...plan.executions.map(({ windowStart }) => windowStart),
 ]
 
 export const currentWindow = (plan: Plan): Window | null =>
