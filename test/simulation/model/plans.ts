@@ -169,18 +169,9 @@ export function postUser(state: State, tenant: Tenant, body: UserBody): Expected
   const now = presentOf(state, tenant)
   const id = body.partner_user_id
   const known = tenant.users.get(id)
-  const user: User = known ?? {
-    id,
-    email: null,
-    provider: null,
-    consentVersion: '',
-    consentAt: 0,
-    status: 'linked',
-    consents: new Map(),
-    createdAt: now,
-    updatedAt: now,
-    erasedAt: null,
-  }
+  const unsaid = { email: null, provider: null, consentVersion: '', consentAt: 0, consents: new Map() }
+  const dates = { createdAt: now, updatedAt: now, erasedAt: null }
+  const user: User = known ?? { id, status: 'linked', ...unsaid, ...dates }
   if (body.email !== undefined) user.email = body.email
   if (body.auth_provider !== undefined) user.provider = body.auth_provider
   user.consentVersion = body.consent_version

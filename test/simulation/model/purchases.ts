@@ -20,6 +20,7 @@ import {
   type Tenant,
   UNIT,
   units,
+  untouched,
   WINDOW_LENGTH,
   type Window,
 } from './state.ts'
@@ -67,7 +68,7 @@ export function recordPurchase(state: State, tenant: Tenant, terms: PurchaseTerm
   const window = windowOf(plan, at) ?? lostWindow(plan, at, now)
   const used = plan.executions.filter((one) => one.windowStart === window.start).map(({ index }) => index)
   const execution: Execution = {
-    id: '',
+    ...untouched(),
     tenant,
     plan,
     window,
@@ -77,13 +78,6 @@ export function recordPurchase(state: State, tenant: Tenant, terms: PurchaseTerm
     trigger: 'recorded',
     createdAt: now,
     status: 'filled',
-    deliveries: 0,
-    leasedUntil: null,
-    cancelledAt: null,
-    trade: null,
-    adjustments: [],
-    late: [],
-    uncounted: 0,
   }
   change(execution, 0n, usd)
   const recordedAt = recordingTime(state, tenant)

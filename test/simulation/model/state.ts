@@ -228,6 +228,12 @@ export type Execution = {
   uncounted: number
 }
 
+/** An execution that nobody was given or has reported, without an id. */
+export function untouched() {
+  const undelivered = { deliveries: 0, leasedUntil: null, cancelledAt: null }
+  return { id: '', ...undelivered, trade: null, adjustments: [], late: [], uncounted: 0 }
+}
+
 export type Tier = {
   name: string
   from: string
