@@ -403,15 +403,8 @@ function* frozen(scene: Scene): Generator<Action, void> {
   yield { do: 'resume' }
 }
 
-const FROZEN_PASS: Action = {
-  do: 'pass',
-  price: null,
-  told: 'none',
-  isOverlapped: false,
-  meanwhile: [],
-  receivers: {},
-  hanging: null,
-}
+const ALONE = { isOverlapped: false, meanwhile: [], receivers: {}, hanging: null }
+const FROZEN_PASS: Action = { do: 'pass', price: null, told: 'none', ...ALONE }
 
 /** Backups and restores. An object drawn before this must not be used after it. */
 export function* keeping(scene: Scene): Generator<Action, void> {
