@@ -5,7 +5,7 @@ import { once } from 'node:events'
 import { resolve } from 'node:path'
 import type { StoreName } from './backend.ts'
 import type { LoadDone, LoadJob } from './load.ts'
-import { cpuUsOf, databaseCpuUs, residentMib } from './program.ts'
+import { cpuUsOf, databaseCpuUs, forEach, residentMib } from './program.ts'
 import { type Figures, known, type Stage } from './row.ts'
 
 type Helper<Job, Done> = {
@@ -117,13 +117,9 @@ export async function startRaw(
   const helper = await startHelper<RawJob, RawDone>(stage, `floors/${store}.ts`)
   return async (job) => {
     const before = databaseCpuUs(job.database)
-    const { ms, cpuMs } = await helper.ask(job)
-    return known({
-      per_second: (1000 * job.count) / ms,
-      ms: ms / job.count,
-      cpu_us: (1000 * cpuMs) / job.count,
-      server_us: (databaseCpuUs(job.database) - before) / job.count,
-    })
+    const done = await helper.ask(job)
+    const serverMs = (databaseCpuUs(job.database) - before) / 1000
+    return { ms: done.ms / job.count, ...forEach({ ...done, serverMs }, job.count) }
   }
 }
 

@@ -70,7 +70,7 @@ export async function runProgram(
 }
 
 /** The cost of a run per item. */
-export const forEach = ({ ms, cpuMs, serverMs }: Run, items: number): Figures =>
+export const forEach = ({ ms, cpuMs, serverMs }: Omit<Run, 'out'>, items: number): Figures =>
   known({
     per_second: (1000 * items) / ms,
     cpu_us: (1000 * cpuMs) / items,

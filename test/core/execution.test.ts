@@ -28,7 +28,7 @@ import {
   LEASE_MS,
   nextExecutionId,
 } from '../../src/core/execution.ts'
-import { btc, price, type Usd, usd } from '../../src/core/money.ts'
+import { btc, price, usd } from '../../src/core/money.ts'
 import { Problem, type ProblemCode } from '../../src/core/problem.ts'
 import { type Instant, plus } from '../../src/core/time.ts'
 import type { Window } from '../../src/core/window.ts'
@@ -49,9 +49,6 @@ const FAILED: Report = { ...REST, status: 'failed' }
 const CANCELLED: Report = { ...REST, status: 'cancelled' }
 const REPORTS = [FILL, PART, FAILED, CANCELLED]
 
-const isRecorded = (status: ExecutionStatus) =>
-  status === 'filled' || status === 'partial' || status === 'failed'
-
 function executionIn(status: ExecutionStatus): Execution {
   return {
     executionId: 'exec_1' as ExecutionId,
@@ -67,7 +64,8 @@ function executionIn(status: ExecutionStatus): Execution {
 /** An execution in its window, with the trade that its status requires. */
 function seenIn(status: ExecutionStatus, recorded: Report | null = null): ExecutionFacts {
   const open = status === 'pending' || status === 'sent'
-  const said = recorded ?? REPORTS.find((one) => one.status === status && isRecorded(status)) ?? null
+  // Without a report of its own, a cancellation is an operator's or a plan's.
+  const said = recorded ?? REPORTS.find((one) => one.status === status && one !== CANCELLED) ?? null
   return {
     execution: executionIn(status),
     window: {
@@ -106,19 +104,15 @@ const outcomeOf = (seen: ExecutionFacts, said: Report): string => {
   }
 }
 
-// Columns: filled, partial, failed, cancelled. A refused fill is stored, whatever the reason of its refusal.
-const CONFIRMED: Record<ExecutionStatus, (ProblemCode | 'recorded' | 'replayed' | `kept ${KeptFor}`)[]> = {
-  pending: ['kept execution_pending', 'kept execution_pending', 'execution_pending', 'execution_pending'],
+/** Each of the reports refused, in their order. A refused fill is stored, whatever the reason of its refusal. */
+const refused = (by: ProblemCode & KeptFor): string[] => [`kept ${by}`, `kept ${by}`, by, by]
+const CONFIRMED: Record<ExecutionStatus, string[]> = {
+  pending: refused('execution_pending'),
   sent: Array(4).fill('recorded'),
-  filled: ['replayed', 'kept execution_recorded', 'execution_recorded', 'execution_recorded'],
-  partial: ['kept execution_recorded', 'replayed', 'execution_recorded', 'execution_recorded'],
-  failed: ['kept execution_recorded', 'kept execution_recorded', 'replayed', 'execution_recorded'],
-  cancelled: [
-    'kept execution_cancelled',
-    'kept execution_cancelled',
-    'execution_cancelled',
-    'execution_cancelled',
-  ],
+  filled: refused('execution_recorded').with(0, 'replayed'),
+  partial: refused('execution_recorded').with(1, 'replayed'),
+  failed: refused('execution_recorded').with(2, 'replayed'),
+  cancelled: refused('execution_cancelled'),
 }
 
 test('every report on every state of an execution has its one answer', () => {
@@ -127,12 +121,7 @@ test('every report on every state of an execution has its one answer', () => {
     assert.deepEqual(answers, CONFIRMED[status], status)
   }
   const byPartner = REPORTS.map((said) => outcomeOf(seenIn('cancelled', CANCELLED), said))
-  assert.deepEqual(byPartner, [
-    'kept execution_recorded',
-    'kept execution_recorded',
-    'execution_recorded',
-    'replayed',
-  ])
+  assert.deepEqual(byPartner, refused('execution_recorded').with(3, 'replayed'))
 })
 
 test('of one execution so many reports are kept, a repeated one once, and the rest are counted', () => {
@@ -210,16 +199,11 @@ test('only what differs in a value that counts is another report', () => {
 })
 
 test('each report settles the reservation: what was spent is spent, the rest goes back', () => {
-  const spent: [said: Report, spent: Usd][] = [
-    [FILL, usd('9')],
-    [PART, usd('9')],
-    [FAILED, usd('0')],
-    [CANCELLED, usd('0')],
-  ]
-  for (const [said, amount] of spent) {
+  for (const said of REPORTS) {
     const answer = confirm(seenIn('sent'), said, NOW)
     assert.ok(answer.kind === 'recorded')
-    assert.deepEqual([answer.window.reserved, answer.window.spent], [usd('0'), amount], said.status)
+    const spent = usd(said === FILL || said === PART ? '9' : '0')
+    assert.deepEqual([answer.window.reserved, answer.window.spent], [usd('0'), spent], said.status)
     assert.equal(answer.execution.status, said.status)
   }
 })

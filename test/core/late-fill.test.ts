@@ -247,92 +247,82 @@ for (const [what, said, as, spent, excess] of ACCEPTED) {
   })
 }
 
-const UNACCEPTABLE: [what: string, story: () => [accept: Voices['accept'], one: LateFill], why: RegExp][] = [
+type Kept = ReturnType<typeof kept>
+const TWO = [fill('o1', usd('10')), fill('o2', usd('5'))]
+const UNACCEPTABLE: [what: string, said: Report[], since: (seen: Kept) => void, why: RegExp][] = [
   [
     'an order that another execution holds',
-    () => {
-      const { book, accept, last } = kept(fill('o1', usd('14')))
-      voicesOf(book, 1).report(fill('o1', usd('10')))
-      return [accept, last()]
-    },
+    [fill('o1', usd('14'))],
+    ({ book }) => voicesOf(book, 1).report(fill('o1', usd('10'))),
     /^Problem: partner_order_id o1 is already recorded for execution exec_1/,
   ],
   [
-    'what was confirmed since',
-    () => {
-      const { page, accept, report } = voicesOf(fresh())
-      for (const status of ['pending', 'sent'] as const) {
-        page.execution = { ...page.execution, status }
-        report(fill('o1', usd('9')))
-      }
-      return [accept, page.late[0] ?? assert.fail('nothing is kept')]
-    },
-    /^Problem: Report 1 is on record: the partner sent it again/,
-  ],
-  [
     'a further purchase in another version',
-    () => {
-      const { accept, report, last } = kept(fill('o1', usd('10')), fill('o2', usd('5')))
+    TWO,
+    ({ accept, report, last }) => {
       accept(last())
       report(fill('o2', usd('6')))
-      return [accept, last()]
     },
     /o2 is recorded already as a further purchase: use "trade adjust".* dismiss report 2 with "execution dismiss-late"/,
   ],
   [
     'a further purchase from before an adjustment: it may be in that sum',
-    () => {
-      const { accept, adjust, last } = kept(fill('o1', usd('10')), fill('o2', usd('5')))
-      adjust(usd('15'))
-      return [accept, last()]
-    },
+    TWO,
+    ({ adjust }) => adjust(usd('15')),
     /o2 may be in the sum to which the execution was adjusted: use "trade adjust"/,
   ],
   [
     'the same, where the clock went back between the report and the adjustment',
-    () => {
-      const { accept, adjust, report, last } = kept(fill('o1', usd('10')), fill('o2', usd('5')))
+    TWO,
+    ({ adjust, report }) => {
       report(fill('o3', usd('3')), LATER)
       adjust(usd('18'), NOW)
-      return [accept, last()]
     },
     /o3 may be in the sum to which the execution was adjusted: use "trade adjust"/,
   ],
   [
     'the first order, when all were adjusted together',
-    () => {
-      const { accept, adjust, report, last } = kept(fill('o1', usd('10')), fill('o2', usd('5')))
+    TWO,
+    ({ accept, adjust, report, last }) => {
       accept(last())
       adjust(usd('14'))
       report(fill('o1', usd('9')), LATER)
-      return [accept, last()]
     },
     /o1 was adjusted together with others/,
   ],
   [
     'the first order without anything new',
-    () => {
-      const { accept, last } = kept(fill('o1', usd('9'), usd('0.10')), fill('o1', usd('9')))
-      return [accept, last()]
-    },
+    [fill('o1', usd('9'), usd('0.10')), fill('o1', usd('9'))],
+    () => {},
     /o1 is on record with 9\.00 USD .*nothing is left to record: dismiss report 1 with "execution dismiss-late"/,
   ],
   [
     'more than anybody buys',
-    () => {
-      const { accept, last } = kept(fill('o1', usd('1000000001')))
-      return [accept, last()]
-    },
+    [fill('o1', usd('1000000001'))],
+    () => {},
     /A fill is at most 1,000,000,000 USD/,
   ],
 ]
-for (const [what, story, why] of UNACCEPTABLE) {
+for (const [what, said, since, why] of UNACCEPTABLE) {
   test(`it is not accepted, and why is said: ${what}`, () => {
-    const [accept, one] = story()
-    assert.throws(() => accept(one, LATER), why)
+    const seen = kept(...said)
+    since(seen)
+    const one = seen.last()
+    assert.throws(() => seen.accept(one, LATER), why)
     assert.equal(one.acceptedAt, null)
   })
 }
+
+test('it is not accepted, and why is said: what was confirmed since', () => {
+  const { page, accept, report } = voicesOf(fresh())
+  for (const status of ['pending', 'sent'] as const) {
+    page.execution = { ...page.execution, status }
+    report(fill('o1', usd('9')))
+  }
+  const one = page.late[0] ?? assert.fail('nothing is kept')
+  assert.throws(() => accept(one, LATER), /^Problem: Report 1 is on record: the partner sent it again/)
+  assert.equal(one.acceptedAt, null)
+})
 
 test('amounts that no purchase can have, and the same again, are no correction', () => {
   const execution = { executionId: 'exec_0', amount: RESERVED, firing: { price: null } } as Execution

@@ -36,12 +36,8 @@ const PLAN: Plan = {
   createdAt: T0,
   updatedAt: T0,
 }
-const REQUEST: PlanRequest = {
-  partnerUserId: 'u1',
-  partnerPlanId: 'p1',
-  amount: usd('60.00'),
-  frequency: 'weekly',
-}
+const { partnerUserId, partnerPlanId, amount, frequency } = PLAN
+const REQUEST: PlanRequest = { partnerUserId, partnerPlanId, amount, frequency }
 const SEEN: PlanFacts & { plan: Plan } = {
   user: user(),
   plan: PLAN,
@@ -263,11 +259,12 @@ test('a plan of a disabled user can be cancelled', () => {
 
 // The next step of a plan: a single one, and never one in the past.
 
+const SOON = plus(NOW, HOUR_MS)
 const WAITING: PlanState = {
   ...PLAN,
   userStatus: 'linked',
   window: { start: T0, end: plus(T0, WINDOW_MS.weekly), reserved: 0n } as Window,
-  schedule: { nextRunAt: plus(NOW, HOUR_MS), fireable: usd('60.00'), floor: usd('5.00') },
+  schedule: { nextRunAt: SOON, fireable: usd('60.00'), floor: usd('5.00') },
   held: false,
   now: NOW,
 }
@@ -298,14 +295,9 @@ test('of all that a plan waits for the first is told', () => {
 
 const END = plus(T0, WINDOW_MS.weekly)
 const WHEN: [what: string, of: Partial<PlanState>, step: string, at: Instant][] = [
-  ['a tranche is to come', {}, 'buy', plus(NOW, HOUR_MS)],
+  ['a tranche is to come', {}, 'buy', SOON],
   ['no pass has looked at it yet', { schedule: { ...NEXT, nextRunAt: T0 } }, 'buy', NOW],
-  [
-    'as much as a tranche is left',
-    { schedule: { ...NEXT, fireable: usd('5.00') } },
-    'buy',
-    plus(NOW, HOUR_MS),
-  ],
+  ['as much as a tranche is left', { schedule: { ...NEXT, fireable: usd('5.00') } }, 'buy', SOON],
   ['less than a tranche is left', { schedule: { ...NEXT, fireable: usd('4.99') } }, 'next_window', END],
   ['its window is over', { now: END }, 'next_window', END],
   ['its window is long over', { now: plus(END, DAY_MS) }, 'next_window', plus(END, DAY_MS)],

@@ -37,11 +37,7 @@ const fresh = (budget: Usd = BUDGET): Window => ({
 const days = (n: number): Instant => plus(T0, n * DAY_MS)
 
 /** A step in the life of a window: which tranche it concerns, and which part of an amount in permille. */
-type Step = {
-  kind: 'reserve' | 'fill' | 'fail' | 'adjust' | 'close'
-  which: number
-  permille: number
-}
+type Step = { kind: 'reserve' | 'fill' | 'fail' | 'adjust' | 'close'; which: number; permille: number }
 
 test('whatever happens to a window, its budget holds, and spent + excess is what was bought', () => {
   const step: fc.Arbitrary<Step> = fc.record({

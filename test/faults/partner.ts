@@ -14,11 +14,7 @@ export type Due = {
   lease_expires_at: string
   delivered_count: number
 }
-type Report = {
-  partner_order_id: string
-  status: 'filled' | 'partial' | 'failed'
-  usd_amount?: string
-}
+type Report = { partner_order_id: string; status: 'filled' | 'partial' | 'failed'; usd_amount?: string }
 
 const LEASE_MS = 5 * MINUTE_MS
 

@@ -21,26 +21,9 @@ const hostileText: fc.Arbitrary<string> = fc.oneof(
 
 /** Almost a decimal, a date or a URL, and valid ones that may not be sent: too long, too early, or of this machine. */
 const nearlyRight = fc.constantFrom(
-  ...[
-    '-0.00',
-    '1e3',
-    '0x10',
-    '1_000',
-    'Infinity',
-    '+1',
-    ' 1',
-    '1.',
-    '\u0661',
-    '1'.repeat(19),
-    `0.${'0'.repeat(17)}1`,
-  ],
-  ...[
-    '1'.repeat(10_000),
-    '2026-02-30',
-    '2026-01-05T24:00:00Z',
-    '0000-01-01T00:00:00Z',
-    '9999-12-31T23:59:59.999Z',
-  ],
+  ...['-0.00', '1e3', '0x10', '1_000', 'Infinity', '+1', ' 1', '1.', '\u0661'],
+  ...['1'.repeat(19), `0.${'0'.repeat(17)}1`, '1'.repeat(10_000)],
+  ...['2026-02-30', '2026-01-05T24:00:00Z', '0000-01-01T00:00:00Z', '9999-12-31T23:59:59.999Z'],
   ...['2026-01-05T10:00:00', '-271821-04-20T00:00:00Z', '2026-01-05T10:00:00+99:99', 'https://[::1'],
   ...['https://127.0.0.1:99999/', 'https://user@127.0.0.1/', 'https://0x7f.1/'],
 )
@@ -81,20 +64,16 @@ export const strangeName: fc.Arbitrary<string> = fc.oneof(
 /** Printable, so that any text of it is a header line. */
 const word = fc.string({ unit: fc.constantFrom(...'abcXYZ019-_.;,=/"* '), maxLength: 40 })
 
+const header = (name: string, value: fc.Arbitrary<string>) => fc.tuple(fc.constant(name), value)
+
 /** A header line that does not affect the length of a request. */
 export const hostileHeader: fc.Arbitrary<readonly [name: string, value: string]> = fc.oneof(
-  fc.tuple(
-    fc.constant('Content-Type'),
-    fc.oneof(word, fc.constantFrom('text/xml', 'multipart/form-data; boundary=x', '')),
-  ),
-  fc.tuple(
-    fc.constant('Content-Encoding'),
+  header('Content-Type', fc.oneof(word, fc.constantFrom('text/xml', 'multipart/form-data; boundary=x', ''))),
+  header(
+    'Content-Encoding',
     fc.constantFrom('gzip', 'br', 'identity', 'IDENTITY', 'gzip, identity', 'x', ''),
   ),
-  fc.tuple(
-    fc.constant('X-Request-Id'),
-    fc.oneof(word, fc.constantFrom('a'.repeat(128), 'a'.repeat(129), '<x>', '\u00e9')),
-  ),
+  header('X-Request-Id', fc.oneof(word, fc.constantFrom('a'.repeat(128), 'a'.repeat(129), '<x>', '\u00e9'))),
   fc.tuple(
     fc.constantFrom('Accept', 'Accept-Encoding', 'If-None-Match', 'Range', 'Cookie', 'TE', 'Trailer'),
     word,
@@ -103,12 +82,12 @@ export const hostileHeader: fc.Arbitrary<readonly [name: string, value: string]>
     fc.constantFrom('X-Forwarded-For', 'X-HTTP-Method-Override', 'X-Original-URL', 'Forwarded', 'Origin'),
     word,
   ),
-  fc.tuple(
-    fc.constant('X-Padding'),
+  header(
+    'X-Padding',
     fc.integer({ min: 1, max: 20_000 }).map((length) => 'p'.repeat(length)),
   ),
-  fc.tuple(fc.constant('Expect'), fc.constantFrom('100-continue', '200-ok', '')),
-  fc.tuple(fc.constant('__proto__'), word),
+  header('Expect', fc.constantFrom('100-continue', '200-ok', '')),
+  header('__proto__', word),
 )
 
 /** A path segment as it is sent. */
@@ -129,15 +108,7 @@ export const hostileQuery: fc.Arbitrary<string> = fc.oneof(
       new URLSearchParams(pairs.map(([name, value]) => [name, value.toWellFormed()])).toString(),
     ),
   fc.constantFrom(
-    'month',
-    'month=',
-    'month[]=2026-01',
-    'month=%ff',
-    '&&&',
-    '=',
-    'month=2026-01&month=x',
-    '?',
-    '%00',
+    ...['month', 'month=', 'month[]=2026-01', 'month=%ff', '&&&', '=', 'month=2026-01&month=x', '?', '%00'],
   ),
   fc.constantFrom('0x1', '1e2', '%2B1', '').map((limit) => `month=2026-01&limit=${limit}`),
   fc

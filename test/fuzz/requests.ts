@@ -342,14 +342,9 @@ const NO_EXECUTION: Execution = { id: `exec_${'0'.repeat(32)}`, amount: '10.00' 
 /** Endings that make ids of every kind. */
 const ENDINGS = ['1', '2', '3', '/4', '%35', '6 é\u{1f680}', "'7", '..', '=8', '"9', '\\10', '?a=b#c']
 const WEBHOOKS = [
-  'https://127.0.0.1:1/',
-  'https://127.0.0.2:1/a?b=c',
-  'https://0x7f.1:1/',
+  ...['https://127.0.0.1:1/', 'https://127.0.0.2:1/a?b=c', 'https://0x7f.1:1/'],
   `https://127.0.0.1:1/${'x'.repeat(2_000)}`,
-  'https://10.0.0.1/',
-  'https://[::1]/',
-  'https://169.254.169.254/latest',
-  'http://127.0.0.1/',
+  ...['https://10.0.0.1/', 'https://[::1]/', 'https://169.254.169.254/latest', 'http://127.0.0.1/'],
   'https://[::ffff:7f00:1]/',
 ]
 
@@ -422,7 +417,8 @@ type Mutation =
   | { kind: 'key'; key: Stranger }
 
 /** The kind of key, other than those of the two tenants that play. */
-export type Stranger = 'none' | 'malformed' | 'unknown' | 'revoked' | 'disabled'
+const STRANGERS = ['none', 'malformed', 'unknown', 'revoked', 'disabled'] as const
+export type Stranger = (typeof STRANGERS)[number]
 
 export type CallStep = {
   kind: 'call'
@@ -444,29 +440,25 @@ export type Step =
 const place = fc.nat({ max: 60_000 })
 const METHODS = ['GET', 'HEAD', 'OPTIONS', 'POST', 'PUT', 'PATCH', 'DELETE', 'TRACE', 'PROPFIND', 'QUERY']
 
+const one = <const Kind extends string>(kind: Kind): fc.Arbitrary<Kind> => fc.constant(kind)
+
 const mutation: fc.Arbitrary<Mutation> = fc.oneof(
-  fc.record({ kind: fc.constant('drop' as const), at: place }),
-  { arbitrary: fc.record({ kind: fc.constant('value' as const), at: place, json: hostileJson }), weight: 6 },
-  fc.record({ kind: fc.constant('add' as const), at: place, name: strangeName, json: hostileJson }),
-  fc.record({ kind: fc.constant('repeat' as const), at: place, json: hostileJson, isFirst: fc.boolean() }),
-  fc.record({ kind: fc.constant('cut' as const), at: place }),
-  fc.record({ kind: fc.constant('insert' as const), at: place, bytes: hostileBytes }),
-  fc.record({ kind: fc.constant('body' as const), json: hostileJson }),
-  { arbitrary: fc.record({ kind: fc.constant('header' as const), line: hostileHeader }), weight: 2 },
-  {
-    arbitrary: fc.record({ kind: fc.constant('segment' as const), at: place, segment: hostileSegment }),
-    weight: 2,
-  },
-  { arbitrary: fc.record({ kind: fc.constant('query' as const), query: hostileQuery }), weight: 2 },
-  fc.record({ kind: fc.constant('method' as const), method: fc.constantFrom(...METHODS) }),
-  fc.record({
-    kind: fc.constant('key' as const),
-    key: fc.constantFrom<Stranger[]>('none', 'malformed', 'unknown', 'revoked', 'disabled'),
-  }),
+  fc.record({ kind: one('drop'), at: place }),
+  { arbitrary: fc.record({ kind: one('value'), at: place, json: hostileJson }), weight: 6 },
+  fc.record({ kind: one('add'), at: place, name: strangeName, json: hostileJson }),
+  fc.record({ kind: one('repeat'), at: place, json: hostileJson, isFirst: fc.boolean() }),
+  fc.record({ kind: one('cut'), at: place }),
+  fc.record({ kind: one('insert'), at: place, bytes: hostileBytes }),
+  fc.record({ kind: one('body'), json: hostileJson }),
+  { arbitrary: fc.record({ kind: one('header'), line: hostileHeader }), weight: 2 },
+  { arbitrary: fc.record({ kind: one('segment'), at: place, segment: hostileSegment }), weight: 2 },
+  { arbitrary: fc.record({ kind: one('query'), query: hostileQuery }), weight: 2 },
+  fc.record({ kind: one('method'), method: fc.constantFrom(...METHODS) }),
+  fc.record({ kind: one('key'), key: fc.constantFrom(...STRANGERS) }),
 )
 
 const callStep: fc.Arbitrary<CallStep> = fc.record({
-  kind: fc.constant('call' as const),
+  kind: one('call'),
   call: anyCall,
   isLive: fc.boolean(),
   isForeign: fc.integer({ min: 0, max: 15 }).map((n) => n === 15),
@@ -479,10 +471,10 @@ const callStep: fc.Arbitrary<CallStep> = fc.record({
 
 const step: fc.Arbitrary<Step> = fc.oneof(
   { arbitrary: callStep, weight: 60 },
-  { arbitrary: fc.record({ kind: fc.constant('fire' as const), plan: fc.nat({ max: 11 }) }), weight: 4 },
+  { arbitrary: fc.record({ kind: one('fire'), plan: fc.nat({ max: 11 }) }), weight: 4 },
   {
     arbitrary: fc.record({
-      kind: fc.constant('advance' as const),
+      kind: one('advance'),
       hours: fc.integer({ min: 1, max: 40 }),
       priceUsd: fc.integer({ min: 1, max: 100_000 }),
     }),
@@ -490,11 +482,5 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   },
 )
 
-const STEPS_MAX = 150
-
 /** A play: a failing one is shrunk to the fewest and simplest steps that still fail. */
-export const anyPlay: fc.Arbitrary<Step[]> = fc.array(step, {
-  minLength: 1,
-  maxLength: STEPS_MAX,
-  size: 'max',
-})
+export const anyPlay: fc.Arbitrary<Step[]> = fc.array(step, { minLength: 1, maxLength: 150, size: 'max' })

@@ -125,15 +125,8 @@ function plantedAt(file: string, { start, end, text, what }: Change): Planted {
   const line = source.slice(0, start).split('\n').length
   const before = shown(source.slice(from, to))
   const after = shown(source.slice(from, start) + text + source.slice(end, to))
-  return {
-    file,
-    line,
-    what,
-    before,
-    after,
-    offset: start,
-    text: source.slice(0, start) + text + source.slice(end),
-  }
+  const changed = source.slice(0, start) + text + source.slice(end)
+  return { file, line, what, before, after, offset: start, text: changed }
 }
 
 function shown(lines: string): string {

@@ -30,37 +30,14 @@ export function changesOf(file: string, text: string): Change[] {
 
 type Replace = (node: ts.Node, by: string, what: string) => void
 
-const OPERATORS = new Map(
-  Object.entries({
-    '<': '<=',
-    '<=': '<',
-    '>': '>=',
-    '>=': '>',
-    '===': '!==',
-    '!==': '===',
-    '+': '-',
-    '-': '+',
-    '*': '/',
-    '/': '*',
-    '+=': '-=',
-    '-=': '+=',
-    '&&': '||',
-    '||': '&&',
-  }),
-)
+/** Each of a pair becomes the other. */
+const swaps = (...pairs: `${string} ${string}`[]) =>
+  new Map(
+    pairs.map((pair) => pair.split(' ')).flatMap(([a = '', b = '']) => Object.entries({ [a]: b, [b]: a })),
+  )
 
-const NAMES = new Map(
-  Object.entries({
-    min: 'max',
-    max: 'min',
-    some: 'every',
-    every: 'some',
-    findLast: 'find',
-    find: 'findLast',
-    floor: 'ceil',
-    ceil: 'floor',
-  }),
-)
+const OPERATORS = swaps('< <=', '> >=', '=== !==', '+ -', '* /', '+= -=', '&& ||')
+const NAMES = swaps('min max', 'some every', 'find findLast', 'floor ceil')
 
 function changeCode(node: ts.Node, source: ts.SourceFile, replace: Replace): void {
   const textOf = (one: ts.Node): string => one.getText(source)

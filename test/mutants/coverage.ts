@@ -27,11 +27,8 @@ type Source = { text: string; importers: readonly string[] }
 
 /** Arguments of node before the names of tests that share one process. */
 export const IN_ONE_PROCESS = [
-  '--import',
-  import.meta.resolve('../support/preload.ts'),
-  '--test',
-  '--test-isolation=none',
-  '--test-reporter=tap',
+  ...['--import', import.meta.resolve('../support/preload.ts')],
+  ...['--test', '--test-isolation=none', '--test-reporter=tap'],
 ]
 
 /**

@@ -14,9 +14,13 @@ export type FinderName = (typeof FINDERS)[number]
  * `find` is in the program exactly once, whatever white space is between its words, so that code may move and be
  * reformatted. `breaks` describes the failure and its cost.
  */
-export type Row = { name: string; by: FinderName; breaks: string; find: string; replace: string }
+type Bug = { breaks: string; find: string; replace: string }
+export type Bugs = { [finder in FinderName]?: Record<string, Bug> }
+export type Row = Bug & { name: string; by: FinderName }
 
-export const ROWS: readonly Row[] = [...MONEY, ...ONCE, ...OWNERSHIP]
+export const ROWS: readonly Row[] = [MONEY, ONCE, OWNERSHIP].flatMap((bugs) =>
+  FINDERS.flatMap((by) => Object.entries(bugs[by] ?? {}).map(([name, bug]) => ({ name, by, ...bug }))),
+)
 
 /** The program as text, by file; of the two schemas, the one for a file. */
 export type Sources = ReadonlyMap<string, string>

@@ -175,56 +175,47 @@ function resolveLever(state: State, action: Lever): void {
   if ('tenant' in action && !state.tenants.has(action.tenant)) throw new Unresolvable(action.tenant)
 }
 
+const asked = (method: string, path: string, body?: unknown) => ({
+  method,
+  path: `/partner/v1/${path}`,
+  ...(body !== undefined && { body }),
+})
+
+type Request = Omit<ApiRequest, 'do' | 'key'>
+const REQUESTS: { [R in Call['route']]: (call: Call & { route: R }, state: State) => Request } = {
+  me: () => asked('GET', 'me'),
+  due: () => asked('GET', 'executions/due'),
+  user: ({ body }) => asked('POST', 'users', body),
+  setUser: ({ user, status }) => asked('PATCH', `users/${encodeURIComponent(user)}`, { status }),
+  userList: ({ limit }) => ({ ...asked('GET', `users?limit=${limit}`), pages: true }),
+  userOf: ({ user }) => asked('GET', `users/${encodeURIComponent(user)}`),
+  plan: ({ body }) => asked('POST', 'plans', body),
+  confirm: ({ of, body }, state) => {
+    const id = typeof of === 'string' ? of : executionOf(state, of).id
+    return asked('POST', `executions/${id}/confirm`, body)
+  },
+  hook: ({ url }) => asked('POST', 'webhooks', { url }),
+  webhook: () => asked('GET', 'webhooks'),
+  unhook: () => asked('DELETE', 'webhooks'),
+  deliveries: () => asked('GET', 'webhooks/deliveries'),
+  testHook: () => asked('POST', 'webhooks/test', {}),
+  settle: ({ of, terms }, state) => {
+    const execution = executionOf(state, of)
+    const { order } = orderFor(state, execution, terms)
+    return asked('POST', `executions/${execution.id}/confirm`, reportOfOrder(order))
+  },
+  month: ({ month }) => asked('GET', `billing/monthly?month=${month}`),
+  users: ({ month, limit }) => ({
+    ...asked('GET', `billing/monthly/users?month=${month}&limit=${limit}`),
+    pages: true,
+  }),
+  trades: ({ month, limit }) => ({ ...asked('GET', `trades?month=${month}&limit=${limit}`), pages: true }),
+}
+
 function requestOf(state: State, call: Call): ApiRequest {
   if (!state.keys.has(call.key)) throw new Unresolvable(call.key)
-  const asked = (method: string, path: string, body?: unknown): ApiRequest => ({
-    do: 'call',
-    key: call.key,
-    method,
-    path: `/partner/v1/${path}`,
-    ...(body !== undefined && { body }),
-  })
-  switch (call.route) {
-    case 'me':
-      return asked('GET', 'me')
-    case 'due':
-      return asked('GET', 'executions/due')
-    case 'user':
-      return asked('POST', 'users', call.body)
-    case 'setUser':
-      return asked('PATCH', `users/${encodeURIComponent(call.user)}`, { status: call.status })
-    case 'userList':
-      return { ...asked('GET', `users?limit=${call.limit}`), pages: true }
-    case 'userOf':
-      return asked('GET', `users/${encodeURIComponent(call.user)}`)
-    case 'plan':
-      return asked('POST', 'plans', call.body)
-    case 'confirm': {
-      const id = typeof call.of === 'string' ? call.of : executionOf(state, call.of).id
-      return asked('POST', `executions/${id}/confirm`, call.body)
-    }
-    case 'hook':
-      return asked('POST', 'webhooks', { url: call.url })
-    case 'webhook':
-      return asked('GET', 'webhooks')
-    case 'unhook':
-      return asked('DELETE', 'webhooks')
-    case 'deliveries':
-      return asked('GET', 'webhooks/deliveries')
-    case 'testHook':
-      return asked('POST', 'webhooks/test', {})
-    case 'settle': {
-      const execution = executionOf(state, call.of)
-      const { order } = orderFor(state, execution, call.terms)
-      return asked('POST', `executions/${execution.id}/confirm`, reportOfOrder(order))
-    }
-    case 'month':
-      return asked('GET', `billing/monthly?month=${call.month}`)
-    case 'users':
-      return { ...asked('GET', `billing/monthly/users?month=${call.month}&limit=${call.limit}`), pages: true }
-    case 'trades':
-      return { ...asked('GET', `trades?month=${call.month}&limit=${call.limit}`), pages: true }
-  }
+  const request = REQUESTS[call.route] as (call: Call, state: State) => Request
+  return { do: 'call', key: call.key, ...request(call, state) }
 }
 
 // Cuts a failing trace down to the actions that make it fail, so that a person can read it.

@@ -10,14 +10,7 @@ export type Answered = {
   retryAfter: string | null
 }
 
-export type FiredSeen = {
-  id: string
-  tenant: string
-  plan: string
-  key: string
-  amount: string
-  trigger: string
-}
+export type FiredSeen = Record<'id' | 'tenant' | 'plan' | 'key' | 'amount' | 'trigger', string>
 
 export type PassSeen = {
   meanwhile: Answered[]
@@ -57,21 +50,8 @@ export type Seen =
 
 /** The whole record, in words of the contract: the model's state must look the same. */
 const RECORDS = [
-  'partners',
-  'keys',
-  'tiers',
-  'audit',
-  'users',
-  'plans',
-  'windows',
-  'schedules',
-  'executions',
-  'late',
-  'webhooks',
-  'deliveries',
-  'passes',
-  'prices',
-  'clock',
+  ...['partners', 'keys', 'tiers', 'audit', 'users', 'plans', 'windows', 'schedules'],
+  ...['executions', 'late', 'webhooks', 'deliveries', 'passes', 'prices', 'clock'],
 ] as const
 export type Lines = Record<(typeof RECORDS)[number], string[]>
 

@@ -79,12 +79,7 @@ export async function onOwnMachine(
   t: Pick<TestContext, 'after'>,
   script: string,
 ): Promise<{ code: number | null; out: string; err: string }> {
-  const env = {
-    PATH: PATHS,
-    TRANCHE: EXECUTABLE,
-    HOME: '/home',
-    LANG: 'C.UTF-8',
-  }
+  const env = { PATH: PATHS, TRANCHE: EXECUTABLE, HOME: '/home', LANG: 'C.UTF-8' }
   const shell = spawn('unshare', [...UNSHARE, 'bash', '-euo', 'pipefail'], {
     env,
     cwd: '/',

@@ -49,16 +49,8 @@ function isStale(): boolean {
   if (!existsSync(EXECUTABLE)) return true
   const made = statSync(EXECUTABLE).mtimeMs
   const sources = [
-    'src/**/*.{ts,js,css}',
-    'sql/**/*.sql',
-    'docs/**/*.md',
-    'docs/examples/*/*.{mjs,py}',
-    '*.md',
-    'deploy/**',
-    'bin/*.ts',
-    'package.json',
-    'package-lock.json',
-    'tsconfig.json',
+    ...['src/**/*.{ts,js,css}', 'sql/**/*.sql', 'docs/**/*.md', 'docs/examples/*/*.{mjs,py}', '*.md'],
+    ...['deploy/**', 'bin/*.ts', 'package.json', 'package-lock.json', 'tsconfig.json'],
   ]
   return globSync(sources, { cwd: ROOT }).some((file) => statSync(join(ROOT, file)).mtimeMs > made)
 }
@@ -112,14 +104,9 @@ export function start(
     env: { ...CACHE, ...settingIn(cwd), ...env },
     stdio: 'pipe',
   })
-  let out = ''
-  let err = ''
-  child.stdout.setEncoding('utf8').on('data', (text: string) => {
-    out += text
-  })
-  child.stderr.setEncoding('utf8').on('data', (text: string) => {
-    err += text
-  })
+  let [out, err] = ['', '']
+  child.stdout.setEncoding('utf8').on('data', (text) => (out += text))
+  child.stderr.setEncoding('utf8').on('data', (text) => (err += text))
   const ended = once(child, 'close').then(([code, signal]) => code ?? signal)
   t.after(async () => {
     if (NODE_V8_COVERAGE !== undefined && child.kill('SIGTERM'))

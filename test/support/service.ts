@@ -425,9 +425,7 @@ export function halfSent(url: string, key: string): Promise<{ finish: () => Prom
       socket.on('data', look).on('close', () => reject(new Error(`closed after ${received}`)))
       look()
     })
-  socket.setEncoding('utf8').on('data', (text) => {
-    received += text
-  })
+  socket.setEncoding('utf8').on('data', (text) => (received += text))
   // A service that is killed resets the connection; that is not a failure of the test.
   socket.on('error', () => {})
   socket.write(`${head.join('\r\n')}\r\n\r\n`)

@@ -6,29 +6,9 @@ import { delimiter, join } from 'node:path'
 import type { TestContext } from 'node:test'
 
 export const TOOLS = [
-  'caddy',
-  'cc',
-  'chromium',
-  'cron',
-  'debootstrap',
-  'docker-compose',
-  'fish',
-  'haproxy',
-  'hledger',
-  'ip',
-  'iptables',
-  'nginx',
-  'pgbouncer',
-  'podman',
-  'postgres',
-  'promtool',
-  'restic',
-  'rsyslogd',
-  'runc',
-  'sslscan',
-  'systemd-analyze',
-  'systemd-nspawn',
-  'zsh',
+  ...['caddy', 'cc', 'chromium', 'cron', 'debootstrap', 'docker-compose', 'fish', 'haproxy'],
+  ...['hledger', 'ip', 'iptables', 'nginx', 'pgbouncer', 'podman', 'postgres', 'promtool'],
+  ...['restic', 'rsyslogd', 'runc', 'sslscan', 'systemd-analyze', 'systemd-nspawn', 'zsh'],
 ] as const
 type Tool = (typeof TOOLS)[number]
 

@@ -10,9 +10,7 @@ const ANSWER = { partner_slug: 'acme', partner_name: 'Acme', environment: 'live'
 
 const bare: RequestListener = (request, response) => {
   let body = ''
-  request.setEncoding('utf8').on('data', (text: string) => {
-    body += text
-  })
+  request.setEncoding('utf8').on('data', (text) => (body += text))
   request.on('end', () => {
     if (body !== '') JSON.parse(body)
     response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(ANSWER))

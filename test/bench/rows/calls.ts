@@ -139,11 +139,8 @@ const plan = writing({
   async make(stage, on, calls) {
     const place = await on.place(stage, 'template', (tenantId) => usersOf({ tenantId, users: USERS }))
     const names = (i: number) => `"partner_user_id":"u${1 + (i % USERS)}","partner_plan_id":"plan-${i}"`
-    const ids = linesIn(
-      stage,
-      'plans',
-      Array.from({ length: calls }, (_, i) => names(i)),
-    )
+    const lines = Array.from({ length: calls }, (_, i) => names(i))
+    const ids = linesIn(stage, 'plans', lines)
     const body = '{$ID,"amount_usd":"60.00","frequency":"daily"}'
     const call: Call = { ...read(place.key, 'plans'), method: 'POST', body, ids }
     return { place, call, on: `${counted(USERS)} users` }

@@ -18,7 +18,7 @@ import { type Callee, createCalls, createPartner, type Partner } from '../partne
 /**
  * The end of an old primary: its processes crash, or they are frozen and then killed after the standby has taken over.
  */
-type End = 'killed' | 'frozen'
+export type End = 'killed' | 'frozen'
 
 export type Cluster = {
   /** A folder that is always the present primary's: its socket is in it. */
@@ -100,7 +100,7 @@ async function startCluster(): Promise<Cluster> {
     return rows
   }
 
-  const cluster: Cluster = {
+  return {
     current,
     url: `postgres://tranche@localhost/${DATABASE}?host=${encodeURIComponent(current)}`,
     ask,
@@ -154,7 +154,6 @@ async function startCluster(): Promise<Cluster> {
       rmSync(place, { recursive: true, force: true })
     },
   }
-  return cluster
 }
 
 /** A server's first process and its children. */
@@ -373,10 +372,7 @@ export async function openScene(seed: number): Promise<Scene> {
   const ending = { after: (end: () => unknown) => void ends.push(end) }
   const cluster = await startCluster()
   const proxy = await proxyTo(ending, { folder: cluster.current }, 'tranche')
-  const optionsFor = (db: string) => ({
-    cwd: folder,
-    env: { TRANCHE_DB: db, TRANCHE_TRUST_FAILOVER: 'on' },
-  })
+  const optionsFor = (db: string) => ({ cwd: folder, env: { TRANCHE_DB: db, TRANCHE_TRUST_FAILOVER: 'on' } })
   const place = (db: string): Place => ({
     start(argv) {
       const started = start(NEVER, argv, optionsFor(db))

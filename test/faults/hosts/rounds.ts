@@ -7,7 +7,7 @@ import { monthOf } from '../../../src/core/time.ts'
 import type { Fate } from '../../support/postgres-server.ts'
 import { within } from '../../support/within.ts'
 import { answersTo, assertAnswered, assertRules, assertWhole, type Partner } from '../partner.ts'
-import { type Host, openScene, type Scene } from './cluster.ts'
+import { type End, type Host, openScene, type Scene } from './cluster.ts'
 
 type Tally = { rounds: number; atWork: number; answersLost: number }
 type Hosted = { tallies: Map<string, Tally>; answered: Record<string, number> }
@@ -194,6 +194,11 @@ async function standStill(scene: Scene, host: Host): Promise<boolean> {
   return false
 }
 
+async function withoutStandby(scene: Scene, end: End): Promise<boolean> {
+  await scene.cluster.withoutStandby(end, () => aWhile(scene))
+  return false
+}
+
 /** Whether an unfinished pass exists. */
 async function passIsOpen({ cluster }: Scene): Promise<boolean> {
   const rows = await cluster.ask(
@@ -206,16 +211,8 @@ const FATES: readonly Fate[] = ['answer lost', 'never arrives']
 const MET_MAX_MS = 2_000
 
 export const STRIKES: readonly Strike[] = [
-  {
-    name: 'serve killed',
-    times: 5,
-    strike: async (scene) => anyOf(scene, scene.services).kill(),
-  },
-  {
-    name: 'serve stopped',
-    times: 1,
-    strike: (scene) => standStill(scene, anyOf(scene, scene.services)),
-  },
+  { name: 'serve killed', times: 5, strike: async (scene) => anyOf(scene, scene.services).kill() },
+  { name: 'serve stopped', times: 1, strike: (scene) => standStill(scene, anyOf(scene, scene.services)) },
   {
     name: 'ticker killed',
     times: 3,
@@ -225,11 +222,7 @@ export const STRIKES: readonly Strike[] = [
       return (await killed) && isOpen
     },
   },
-  {
-    name: 'ticker stopped',
-    times: 2,
-    strike: (scene) => standStill(scene, anyOf(scene, scene.tickers)),
-  },
+  { name: 'ticker stopped', times: 2, strike: (scene) => standStill(scene, anyOf(scene, scene.tickers)) },
   {
     name: 'sessions ended',
     times: 3,
@@ -254,32 +247,14 @@ export const STRIKES: readonly Strike[] = [
       return Promise.race([met, pause(MET_MAX_MS).then(() => false)])
     },
   },
-  {
-    name: 'primary killed',
-    times: 2,
-    strike: async ({ cluster }) => cluster.crash().then(() => false),
-  },
+  { name: 'primary killed', times: 2, strike: async ({ cluster }) => cluster.crash().then(() => false) },
   {
     name: 'primary stopped',
     times: 1,
     strike: async (scene) => scene.cluster.freeze(() => aWhile(scene)).then(() => false),
   },
-  {
-    name: 'standby stopped',
-    times: 1,
-    async strike(scene) {
-      await scene.cluster.withoutStandby('frozen', () => aWhile(scene))
-      return false
-    },
-  },
-  {
-    name: 'standby killed',
-    times: 1,
-    async strike(scene) {
-      await scene.cluster.withoutStandby('killed', () => aWhile(scene))
-      return false
-    },
-  },
+  { name: 'standby stopped', times: 1, strike: (scene) => withoutStandby(scene, 'frozen') },
+  { name: 'standby killed', times: 1, strike: (scene) => withoutStandby(scene, 'killed') },
   {
     name: 'failover',
     times: 1,

@@ -115,33 +115,24 @@ export function createDisk(start: Start, entries: readonly Entry[]): Disk {
       case 'c': {
         const made: File = { durable: { bytes: Buffer.alloc(0), size: 0 }, pending: [] }
         files.set(inode, made)
-        name(nr, made, null, path)
-        break
+        return void name(nr, made, null, path)
       }
       case 'w':
-        file?.pending.push({ nr, change: { at: Number(first), bytes: data } })
-        break
+        return void file?.pending.push({ nr, change: { at: Number(first), bytes: data } })
       case 't':
-        file?.pending.push({ nr, change: { size: Number(first) } })
-        break
+        return void file?.pending.push({ nr, change: { size: Number(first) } })
       case 'r':
-        name(nr, names.get(path) ?? null, path, other)
-        break
+        return void name(nr, names.get(path) ?? null, path, other)
       case 'l':
-        name(nr, names.get(path) ?? null, null, other)
-        break
+        return void name(nr, names.get(path) ?? null, null, other)
       case 'u':
-        name(nr, names.get(path) ?? null, path, null)
-        break
+        return void name(nr, names.get(path) ?? null, path, null)
       case 'b':
-        begun.set(first, nr)
-        break
+        return void begun.set(first, nr)
       case 'e':
-        synced(entry)
-        break
+        return void synced(entry)
       case 's':
-        indexes.set(path, [...(indexes.get(path) ?? []), entry])
-        break
+        return void indexes.set(path, [...(indexes.get(path) ?? []), entry])
     }
   }
 

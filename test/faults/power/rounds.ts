@@ -141,11 +141,7 @@ const ROOT = join(import.meta.dirname, '../../..')
 
 /** Does the work of a scene under the recorder. */
 async function record(scene: Scene, place: string, random: () => number) {
-  const [folder, log, library] = ['db', 'log', 'record.so'].map((name) => join(place, name)) as [
-    string,
-    string,
-    string,
-  ]
+  const [folder, log, library] = [join(place, 'db'), join(place, 'log'), join(place, 'record.so')]
   mkdirSync(folder)
   const source = join(import.meta.dirname, 'record.c')
   execFileSync('cc', ['-shared', '-fPIC', '-O1', '-Wall', '-Werror', '-o', library, source, '-ldl'])
@@ -288,19 +284,8 @@ const serving: Scene = {
         mark({ did: 'key', id: sha256(shown) })
       })
       const output = join(folder, `${round}.csv`)
-      const month = monthOf(machine.clock())
-      await run(
-        'billing',
-        'export',
-        '--month',
-        month,
-        '--env',
-        'test',
-        '--report',
-        'trades',
-        '--output',
-        output,
-      )
+      const which = ['--month', monthOf(machine.clock()), '--env', 'test', '--report', 'trades']
+      await run('billing', 'export', ...which, '--output', output)
       mark({ did: 'export', name: `${round}.csv`, sha256: sha256(readFileSync(output)) })
       await run('backup', join(folder, 'backup.db'), '--force')
       mark({ did: 'backup' })
@@ -441,17 +426,12 @@ const migrating: Scene = {
   },
   async look(image) {
     const { folder, file, marks, here } = image
-    const states = JSON.parse(await here(folder, 'migrate', '--status', '--json')) as {
-      applied_at: unknown
-    }[]
+    const states: { applied_at: unknown }[] = JSON.parse(await here(folder, 'migrate', '--status', '--json'))
     const done = states.filter(({ applied_at }) => applied_at !== null).length
-    assert.ok(
-      done === states.length || (done === 1 && !marks.some(({ did }) => did === 'migrate')),
-      `${done}`,
-    )
-    const copy = globSync('tranche.db.before-migration-*[a-z]', { cwd: folder }).find(
-      (name) => !/partial/.test(name),
-    )
+    const isAnswered = marks.some(({ did }) => did === 'migrate')
+    assert.ok(done === states.length || (done === 1 && !isAnswered), `${done}`)
+    const copies = globSync('tranche.db.before-migration-*[a-z]', { cwd: folder })
+    const copy = copies.find((name) => !/partial/.test(name))
     if (done > 1) assert.equal(count(join(folder, copy ?? assert.fail('no copy')), 'executions'), 0)
     await assertSound(image)
     assert.equal(count(file, 'api_keys'), 1)

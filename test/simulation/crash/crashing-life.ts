@@ -194,28 +194,20 @@ async function whatItCameTo(
 
 // The counts of a life's crashes.
 
-export type Crashes = {
-  all: number
-  /** Crashes that left a part of the action. */
-  afterCommit: number
-  /** Crashes that left a tranche of an unfinished pass. */
-  afterFiring: number
-  /** Connections that ended while the process continued. */
-  severed: number
-  /** Connections that ended after a commit was sent, without its answer being read. */
-  inCommit: number
-  /** Connections whose end a pass did not survive. */
-  failed: number
-}
-
-export const noCrashes = (): Crashes => ({
+export const noCrashes = () => ({
   all: 0,
+  /** Crashes that left a part of the action. */
   afterCommit: 0,
+  /** Crashes that left a tranche of an unfinished pass. */
   afterFiring: 0,
+  /** Connections that ended while the process continued. */
   severed: 0,
+  /** Connections that ended after a commit was sent, without its answer being read. */
   inCommit: 0,
+  /** Connections whose end a pass did not survive. */
   failed: 0,
 })
+export type Crashes = ReturnType<typeof noCrashes>
 
 /** Adds `more` to `crashes`. */
 export function addCrashes(crashes: Crashes, more: Crashes): void {

@@ -65,99 +65,59 @@ export function answer(state: State, call: Call): Expected[] {
   const { tenant } = key
   if (tenant.partner.status !== 'active') return [refused(403, 'Partner is not active.')]
   if (state.frozen && call.route === 'due') return [FROZEN]
-  if (call.route === 'users') return userPages(state, tenant, call)
-  if (call.route === 'userList') return userListPages(tenant, call.limit)
-  return call.route === 'trades' ? tradePages(state, tenant, call) : [answerTo(state, tenant, call)]
+  const answers = ANSWERS[call.route] as (state: State, tenant: Tenant, call: Call) => Expected | Expected[]
+  return [answers(state, tenant, call)].flat()
 }
 
-type Paged = { month: string; limit: number }
-
-function answerTo(
-  state: State,
-  tenant: Tenant,
-  call: Exclude<Call, { route: 'users' | 'userList' | 'trades' }>,
-): Expected {
-  const { partner, environment } = tenant
-  switch (call.route) {
-    case 'me':
-      return ok({
-        partner_slug: partner.slug,
-        partner_name: partner.slug,
-        status: partner.status,
-        environment,
-      })
-    case 'due':
-      return getDue(state, tenant)
-    case 'user':
-      return postUser(state, tenant, call.body)
-    case 'setUser':
-      return patchUser(state, tenant, call.user, call.status)
-    case 'userOf':
-      return getUser(tenant, call.user)
-    case 'plan':
-      return postPlan(state, tenant, call.body)
-    case 'confirm': {
-      const id = typeof call.of === 'string' ? call.of : executionOf(state, call.of).id
-      return confirm(state, tenant, id, call.body)
-    }
-    case 'settle': {
-      const execution = executionOf(state, call.of)
-      return confirm(state, tenant, execution.id, reportOfOrder(place(state, execution, call.terms)))
-    }
-    case 'hook':
-      return postWebhook(state, tenant, call.url)
-    case 'webhook':
-      return getWebhook(tenant)
-    case 'unhook':
-      return deleteWebhook(tenant)
-    case 'deliveries':
-      return getDeliveries(tenant)
-    case 'testHook':
-      return testWebhook(state, tenant)
-    case 'month':
-      return ok(summaryOf(bill(state, tenant, fix(state, call.month, tenant))))
-  }
+type Answer<R> = (state: State, tenant: Tenant, call: Call & { route: R }) => Expected | Expected[]
+const ANSWERS: { [R in Call['route']]: Answer<R> } = {
+  me: (_, { partner: { slug, status }, environment }) =>
+    ok({ partner_slug: slug, partner_name: slug, status, environment }),
+  due: (state, tenant) => getDue(state, tenant),
+  user: (state, tenant, { body }) => postUser(state, tenant, body),
+  setUser: (state, tenant, { user, status }) => patchUser(state, tenant, user, status),
+  userList: (_, tenant, { limit }) => userListPages(tenant, limit),
+  userOf: (_, tenant, { user }) => getUser(tenant, user),
+  plan: (state, tenant, { body }) => postPlan(state, tenant, body),
+  confirm: (state, tenant, { of, body }) =>
+    confirm(state, tenant, typeof of === 'string' ? of : executionOf(state, of).id, body),
+  settle: (state, tenant, { of, terms }) => {
+    const execution = executionOf(state, of)
+    return confirm(state, tenant, execution.id, reportOfOrder(place(state, execution, terms)))
+  },
+  hook: (state, tenant, { url }) => postWebhook(state, tenant, url),
+  webhook: (_, tenant) => getWebhook(tenant),
+  unhook: (_, tenant) => deleteWebhook(tenant),
+  deliveries: (_, tenant) => getDeliveries(tenant),
+  testHook: (state, tenant) => testWebhook(state, tenant),
+  month: (state, tenant, { month }) => ok(summaryOf(bill(state, tenant, fix(state, month, tenant)))),
+  users: (state, tenant, { month, limit }) =>
+    pagesOf(limit, () => {
+      const billed = bill(state, tenant, fix(state, month, tenant))
+      const [head, totals] = [{ ...ownerJson(tenant), month }, totalsOf(billed)]
+      return { rows: billed.users, bodyOf: (own) => ({ ...head, users: own.map(userLineOf), totals }) }
+    }),
+  // Every entry of a month, as its export shows them.
+  trades: (state, tenant, { month, limit }) =>
+    pagesOf(limit, () => {
+      const period = fix(state, month, tenant)
+      const head = { ...ownerJson(tenant), month, final: period.final }
+      const rows = entriesWithin(tenant.executions, period)
+      return { rows, bodyOf: (own) => ({ ...head, trades: own.map(entryJson) }) }
+    }),
 }
 
-/** Every entry of a month, as its export shows them. */
-function tradePages(state: State, tenant: Tenant, { month, limit }: Paged): Expected[] {
+/** A walk through a list that is read anew for each page. `bodyOf` makes the body of a page with these rows. */
+export function pagesOf<Row>(
+  limit: number,
+  read: () => { rows: readonly Row[]; bodyOf: (own: readonly Row[]) => object },
+): Expected[] {
   const pages: Expected[] = []
   for (let from = 0; ; from += limit) {
-    const period = fix(state, month, tenant)
-    const entries = entriesWithin(tenant.executions, period)
-    const isLast = entries.length <= from + limit
-    pages.push(
-      ok({
-        ...ownerJson(tenant),
-        month,
-        final: period.final,
-        trades: entries.slice(from, from + limit).map(entryJson),
-        next_cursor: isLast ? null : ANY_TEXT,
-      }),
-    )
+    const { rows, bodyOf } = read()
+    const isLast = rows.length <= from + limit
+    pages.push(ok({ ...bodyOf(rows.slice(from, from + limit)), next_cursor: isLast ? null : ANY_TEXT }))
     if (isLast) return pages
-  }
-}
-
-function userPages(state: State, tenant: Tenant, { month, limit }: Paged): Expected[] {
-  const { partner, environment } = tenant
-  const pages: Expected[] = []
-  let from = 0
-  for (;;) {
-    const billed = bill(state, tenant, fix(state, month, tenant))
-    const users = billed.users.slice(from, from + limit)
-    from += limit
-    pages.push(
-      ok({
-        partner_slug: partner.slug,
-        environment,
-        month,
-        users: users.map(userLineOf),
-        totals: totalsOf(billed),
-        next_cursor: from < billed.users.length ? ANY_TEXT : null,
-      }),
-    )
-    if (from >= billed.users.length) return pages
   }
 }
 

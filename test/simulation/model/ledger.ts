@@ -33,30 +33,12 @@ export const leftOf = ({ budget, reserved, spent }: Window): bigint => budget - 
 
 /** Opens a window: checked from its first instant on. */
 export function open(plan: Plan, { start, end, budget }: Pick<Window, 'start' | 'end' | 'budget'>): Timing {
-  const window: Window = {
-    start,
-    end,
-    budget,
-    reserved: 0n,
-    spent: 0n,
-    excess: 0n,
-    released: 0n,
-    closed: null,
-  }
+  const nothing = { reserved: 0n, spent: 0n, excess: 0n, released: 0n, closed: null }
+  const window: Window = { start, end, budget, ...nothing }
   plan.windows.push(window)
-  plan.timing = {
-    window,
-    floor: least(plan.tenant.partner.minTranche, budget),
-    index: 0,
-    cut: null,
-    slot: -1,
-    reference: null,
-    nextRun: start,
-    limit: null,
-    clock: null,
-    extras: 3,
-    nextExtra: start,
-  }
+  const unfired = { index: 0, cut: null, slot: -1, reference: null, limit: null, clock: null, extras: 3 }
+  const floor = least(plan.tenant.partner.minTranche, budget)
+  plan.timing = { window, floor, ...unfired, nextRun: start, nextExtra: start }
   return plan.timing
 }
 

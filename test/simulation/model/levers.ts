@@ -40,16 +40,8 @@ function addPartner(state: State, slug: string): Refusal {
   state.partners.set(slug, partner)
   for (const environment of ['test', 'live'] as const) {
     const name = `${slug}/${environment}`
-    const own = {
-      users: new Map(),
-      plans: new Map(),
-      executions: [],
-      webhook: null,
-      deliveries: [],
-      past: new Map(),
-      apart: null,
-    }
-    state.tenants.set(name, { name, partner, environment, ...own })
+    const lists = { users: new Map(), plans: new Map(), executions: [], deliveries: [], past: new Map() }
+    state.tenants.set(name, { name, partner, environment, ...lists, webhook: null, apart: null })
   }
   return audit(state)
 }
@@ -313,47 +305,34 @@ function resetSandbox(state: State, tenant: Tenant): Refusal {
 
 // The model's answer to an operator's command: the code of its refusal, or null.
 
+type Operation<L> = (state: State, lever: Lever & { lever: L }) => Refusal
+const amountOf = (text: string | undefined) => (text === undefined ? null : units(text))
+const OPERATIONS: { [L in Lever['lever']]: Operation<L> } = {
+  partner: (state, { slug }) => addPartner(state, slug),
+  change: (state, { slug, to }) => changePartner(state, slug, to, amountOf(to.minTranche)),
+  key: (state, asked) => createKey(state, tenantOf(state, asked.tenant), asked),
+  rotate: (state, asked) => rotateKey(state, keyOf(state, asked.key), asked),
+  revoke: (state, { key }) => revokeKey(state, keyOf(state, key)),
+  tier: (state, { terms }) => {
+    const { volume, perUser, minimum } = terms
+    const amounts = { volume: amountOf(volume), perUser: amountOf(perUser), minimum: amountOf(minimum) }
+    return setTier(state, terms, amounts)
+  },
+  override: (state, { slug, tier, from }) => setOverride(state, slug, tier, from),
+  reset: (state, { tenant }) => resetSandbox(state, tenantOf(state, tenant)),
+  erase: (state, { tenant, user }) => eraseUser(state, tenantOf(state, tenant), user),
+  bringBack: (state, { tenant, plan }) => bringBack(state, tenantOf(state, tenant), plan),
+  cancel: (state, { of }) => cancelExecution(state, executionOf(state, of)),
+  accept: (state, { of, number }) => acceptLate(state, executionOf(state, of), number),
+  dismiss: (state, { of, number }) => dismissLate(state, executionOf(state, of), number),
+  record: (state, terms) => recordPurchase(state, tenantOf(state, terms.tenant), terms),
+  adjust: (state, { of, usd, btc }) =>
+    adjust(state, executionOf(state, of), { usd: units(usd), btc: units(btc), reason: 'simulated' }),
+}
+
 export function operate(state: State, action: Lever): Refusal {
-  switch (action.lever) {
-    case 'partner':
-      return addPartner(state, action.slug)
-    case 'change': {
-      const { minTranche } = action.to
-      return changePartner(state, action.slug, action.to, minTranche === undefined ? null : units(minTranche))
-    }
-    case 'key':
-      return createKey(state, tenantOf(state, action.tenant), action)
-    case 'rotate':
-      return rotateKey(state, keyOf(state, action.key), action)
-    case 'revoke':
-      return revokeKey(state, keyOf(state, action.key))
-    case 'tier': {
-      const { volume, perUser, minimum } = action.terms
-      const amount = (text: string | undefined) => (text === undefined ? null : units(text))
-      const amounts = { volume: amount(volume), perUser: amount(perUser), minimum: amount(minimum) }
-      return setTier(state, action.terms, amounts)
-    }
-    case 'override':
-      return setOverride(state, action.slug, action.tier, action.from)
-    case 'reset':
-      return resetSandbox(state, tenantOf(state, action.tenant))
-    case 'erase':
-      return eraseUser(state, tenantOf(state, action.tenant), action.user)
-    case 'bringBack':
-      return bringBack(state, tenantOf(state, action.tenant), action.plan)
-    case 'cancel':
-      return cancelExecution(state, executionOf(state, action.of))
-    case 'accept':
-      return acceptLate(state, executionOf(state, action.of), action.number)
-    case 'dismiss':
-      return dismissLate(state, executionOf(state, action.of), action.number)
-    case 'record':
-      return recordPurchase(state, tenantOf(state, action.tenant), action)
-    case 'adjust': {
-      const right = { usd: units(action.usd), btc: units(action.btc), reason: 'simulated' }
-      return adjust(state, executionOf(state, action.of), right)
-    }
-  }
+  const operation = OPERATIONS[action.lever] as (state: State, action: Lever) => Refusal
+  return operation(state, action)
 }
 
 function tenantOf(state: State, name: string): Tenant {

@@ -152,8 +152,7 @@ const average = ({ usd, btc }: Sums): string | null =>
 export function summaryOf({ tenant, period, tier, isOverride, sums, fees, outcomes, ...bill }: Bill) {
   const { start, end } = monthBounds(period.month)
   return {
-    partner_slug: tenant.partner.slug,
-    environment: tenant.environment,
+    ...ownerJson(tenant),
     month: period.month,
     period_start: iso(start),
     period_end: iso(end),
@@ -272,7 +271,10 @@ export const entryJson = (entry: Entry) => ({
 })
 
 /** The owner of an entry. */
-export const ownerJson = ({ partner, environment }: Tenant) => ({ partner_slug: partner.slug, environment })
+export const ownerJson = ({ partner, environment }: Pick<Tenant, 'partner' | 'environment'>) => ({
+  partner_slug: partner.slug,
+  environment,
+})
 
 // The cost of a month in the model: its tier, the fee, and each user's share of it.
 
@@ -283,10 +285,7 @@ function tierFor(
   state: State,
   { slug, month, volume }: { slug: string; month: string; volume: bigint },
 ): Charged {
-  const promised = newest(
-    state.overrides.filter((one) => one.slug === slug),
-    month,
-  )
+  const promised = newest(ofPartner(state.overrides, slug), month)
   const override = promised?.tier ? versionOf(state, promised.tier, month) : undefined
   if (override) return { tier: override, isOverride: true }
   return { tier: byVolume(state, month, volume), isOverride: false }
@@ -294,10 +293,10 @@ function tierFor(
 
 /** The last month in which a partner owes a minimum, as known in a month; null while no end has been set. */
 export const lastMinimumOf = ({ minimumEnds }: State, slug: string, month: string): string | null =>
-  newest(
-    minimumEnds.filter((one) => one.slug === slug),
-    month,
-  )?.last ?? null
+  newest(ofPartner(minimumEnds, slug), month)?.last ?? null
+
+const ofPartner = <T extends { slug: string }>(versions: readonly T[], slug: string): T[] =>
+  versions.filter((one) => one.slug === slug)
 
 /** The version in force in a month: the one that begins last before the month's end. */
 const newest = <T extends { from: string }>(versions: readonly T[], month: string): T | undefined =>
@@ -396,13 +395,8 @@ export type ReportKind = 'summary' | 'users' | 'trades'
 
 /** Cells of text that a partner or its users chose. */
 const FOREIGN = [
-  'partner_slug',
-  'partner_user_id',
-  'partner_plan_id',
-  'execution_id',
-  'partner_order_id',
-  'failure_reason',
-  'pricing_tier',
+  ...['partner_slug', 'partner_user_id', 'partner_plan_id', 'execution_id'],
+  ...['partner_order_id', 'failure_reason', 'pricing_tier'],
 ]
 
 const HEADERS: Record<ReportKind, string> = {
@@ -447,11 +441,7 @@ function billedRows(state: State, period: Period, kind: 'summary' | 'users'): Ro
   return tenantsOf(state, period).flatMap((tenant): Row[] => {
     const billed = bill(state, tenant, period)
     if (kind === 'summary') return [summaryOf(billed)]
-    const whose = {
-      month: period.month,
-      partner_slug: tenant.partner.slug,
-      environment: tenant.environment,
-    }
+    const whose = { month: period.month, ...ownerJson(tenant) }
     return billed.users.map((line) => ({ ...whose, ...userLineOf(line) }))
   })
 }

@@ -24,6 +24,7 @@ import {
   type Timing,
   toCents,
   units,
+  untouched,
   usedBeginnings,
   type WakeUp,
   WINDOW_LENGTH,
@@ -151,7 +152,7 @@ function visit(
     const { window, index } = timing
     window.reserved += tranche.amount
     const execution: Execution = {
-      id: '',
+      ...untouched(),
       tenant: plan.tenant,
       plan,
       window,
@@ -160,13 +161,6 @@ function visit(
       ...tranche,
       createdAt: known.now,
       status: 'pending',
-      deliveries: 0,
-      leasedUntil: null,
-      cancelledAt: null,
-      trade: null,
-      adjustments: [],
-      late: [],
-      uncounted: 0,
     }
     const key = `${plan.tenant.name} ${idempotencyKey(execution)}`
     if (state.issued.has(key)) throw new Difference(`an idempotency key comes again: ${key}`)

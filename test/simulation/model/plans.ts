@@ -1,7 +1,8 @@
 // The model's plans: the state table of POST /plans and the rule for the reset of a window.
 
-import { ANY_TEXT, type Expected, FROZEN, ok, refused, refusedNaming } from './calls.ts'
+import { ANY_TEXT, type Expected, FROZEN, ok, pagesOf, refused, refusedNaming } from './calls.ts'
 import { cancelOpen, close, open } from './ledger.ts'
+import { ownerJson } from './months.ts'
 import { freeCell } from './pass.ts'
 import {
   currentWindow,
@@ -168,18 +169,9 @@ export function postUser(state: State, tenant: Tenant, body: UserBody): Expected
   const now = presentOf(state, tenant)
   const id = body.partner_user_id
   const known = tenant.users.get(id)
-  const user: User = known ?? {
-    id,
-    email: null,
-    provider: null,
-    consentVersion: '',
-    consentAt: 0,
-    status: 'linked',
-    consents: new Map(),
-    createdAt: now,
-    updatedAt: now,
-    erasedAt: null,
-  }
+  const unsaid = { email: null, provider: null, consentVersion: '', consentAt: 0, consents: new Map() }
+  const dates = { createdAt: now, updatedAt: now, erasedAt: null }
+  const user: User = known ?? { id, status: 'linked', ...unsaid, ...dates }
   if (body.email !== undefined) user.email = body.email
   if (body.auth_provider !== undefined) user.provider = body.auth_provider
   user.consentVersion = body.consent_version
@@ -219,9 +211,8 @@ export function patchUser(state: State, tenant: Tenant, id: string, status: User
 
 export type Attempt = { statusCode: number | null; failure: string | null }
 
-const webhookJson = ({ partner, environment, webhook }: Tenant) => ({
-  partner_slug: partner.slug,
-  environment,
+const webhookJson = ({ webhook, ...owner }: Tenant) => ({
+  ...ownerJson(owner),
   url: webhook?.url ?? null,
   status: webhook?.status ?? null,
   created_at: isoOrNull(webhook?.createdAt ?? null),
@@ -255,9 +246,9 @@ export function postWebhook(state: State, tenant: Tenant, url: string): Expected
 export const getWebhook = (tenant: Tenant): Expected => ok(webhookJson(tenant))
 
 export function deleteWebhook(tenant: Tenant): Expected {
-  const { partner, environment, webhook } = tenant
+  const deleted = tenant.webhook !== null
   tenant.webhook = null
-  return ok({ ok: true, partner_slug: partner.slug, environment, deleted: webhook !== null })
+  return ok({ ok: true, ...ownerJson(tenant), deleted })
 }
 
 /** Enters the result of a wake-up; one for an earlier registration does not affect this one. */
@@ -306,7 +297,7 @@ const deliveryJson = (tenant: Tenant, { endedAt, count, earliest, statusCode, fa
 
 export function getDeliveries(tenant: Tenant): Expected {
   const deliveries = tenant.deliveries.map((sent) => deliveryJson(tenant, sent)).reverse()
-  return ok({ partner_slug: tenant.partner.slug, environment: tenant.environment, deliveries })
+  return ok({ ...ownerJson(tenant), deliveries })
 }
 
 export function testWebhook(state: State, tenant: Tenant): Expected {
@@ -317,33 +308,16 @@ export function testWebhook(state: State, tenant: Tenant): Expected {
   if (fifth && fifth.endedAt <= now && now < fifth.endedAt + MINUTE)
     return { ...refused(429, 'At most 5 tests of a webhook a minute.'), code: 'rate_limited' }
   const sent = keep(state, tenant, { count: 0, earliest: null, statusCode: 204, failure: null })
-  return ok({
-    partner_slug: tenant.partner.slug,
-    environment: tenant.environment,
-    ...deliveryJson(tenant, sent),
-  })
+  return ok({ ...ownerJson(tenant), ...deliveryJson(tenant, sent) })
 }
 
 // A partner's reads of its users.
 
 /** Page by page, in the order of the bytes of their ids. */
 export function userListPages(tenant: Tenant, limit: number): Expected[] {
-  const users = [...tenant.users.values()].sort((a, b) =>
-    Buffer.compare(Buffer.from(a.id), Buffer.from(b.id)),
-  )
-  const pages: Expected[] = []
-  for (let from = 0; ; from += limit) {
-    const isLast = users.length <= from + limit
-    pages.push(
-      ok({
-        partner_slug: tenant.partner.slug,
-        environment: tenant.environment,
-        users: users.slice(from, from + limit).map(userJson),
-        next_cursor: isLast ? null : ANY_TEXT,
-      }),
-    )
-    if (isLast) return pages
-  }
+  const rows = [...tenant.users.values()].sort((a, b) => Buffer.compare(Buffer.from(a.id), Buffer.from(b.id)))
+  const bodyOf = (own: readonly User[]) => ({ ...ownerJson(tenant), users: own.map(userJson) })
+  return pagesOf(limit, () => ({ rows, bodyOf }))
 }
 
 /** With every consent, the first to arrive first. */

@@ -1,6 +1,7 @@
 // The model's purchases that the ledger did not know, booked by an operator; and the warnings to a clerk who credits an
 // invoice.
 
+import type { CreditSeen } from '../observed.ts'
 import { change, isFill, isImpossible, recordingTime } from './ledger.ts'
 import { audit, type Refusal } from './levers.ts'
 import { bill, fix } from './months.ts'
@@ -19,6 +20,7 @@ import {
   type Tenant,
   UNIT,
   units,
+  untouched,
   WINDOW_LENGTH,
   type Window,
 } from './state.ts'
@@ -50,16 +52,8 @@ export function recordPurchase(state: State, tenant: Tenant, terms: PurchaseTerm
   const executedAt = terms.at === null ? null : Date.parse(terms.at)
   if (executedAt !== null && executedAt > now) return 'usage'
   const fee = terms.fee === null ? null : units(terms.fee)
-  const report: Report = {
-    order: terms.order,
-    status: 'filled',
-    executedAt,
-    usd,
-    btc,
-    price,
-    fee,
-    reason: null,
-  }
+  const bought = { usd, btc, price, fee }
+  const report: Report = { order: terms.order, status: 'filled', executedAt, ...bought, reason: null }
   const holder = tenant.executions.find(
     ({ trade, adjustments }) =>
       trade?.report.order === report.order || adjustments.some(({ order }) => order === report.order),
@@ -74,7 +68,7 @@ export function recordPurchase(state: State, tenant: Tenant, terms: PurchaseTerm
   const window = windowOf(plan, at) ?? lostWindow(plan, at, now)
   const used = plan.executions.filter((one) => one.windowStart === window.start).map(({ index }) => index)
   const execution: Execution = {
-    id: '',
+    ...untouched(),
     tenant,
     plan,
     window,
@@ -84,13 +78,6 @@ export function recordPurchase(state: State, tenant: Tenant, terms: PurchaseTerm
     trigger: 'recorded',
     createdAt: now,
     status: 'filled',
-    deliveries: 0,
-    leasedUntil: null,
-    cancelledAt: null,
-    trade: null,
-    adjustments: [],
-    late: [],
-    uncounted: 0,
   }
   change(execution, 0n, usd)
   const recordedAt = recordingTime(state, tenant)
@@ -146,15 +133,8 @@ function lostWindow(plan: Plan, at: number, now: number): Window {
   return window
 }
 
-/** By month, the volume lost to corrections of earlier months' purchases. */
-export type Lowered = [month: string, usd: string][]
-
 /** The refusal and the warning to a clerk who credits the invoice of a month; null where nothing is owed. */
-export function credit(
-  state: State,
-  slug: string,
-  month: string,
-): { refused: Refusal; lowered: Lowered | null } {
+export function credit(state: State, slug: string, month: string): CreditSeen {
   // In a copy of the database: months are closed only there.
   const copy = structuredClone(state)
   const period = fix(copy, month)

@@ -56,11 +56,7 @@ export function monthBounds(month: string): { start: number; end: number } {
 }
 
 export type Frequency = 'daily' | 'weekly' | 'bi-weekly'
-export const WINDOW_LENGTH: Record<Frequency, number> = {
-  daily: DAY,
-  weekly: 7 * DAY,
-  'bi-weekly': 14 * DAY,
-}
+export const WINDOW_LENGTH: Record<Frequency, number> = { daily: DAY, weekly: 7 * DAY, 'bi-weekly': 14 * DAY }
 
 export type Partner = {
   slug: string
@@ -232,6 +228,12 @@ export type Execution = {
   uncounted: number
 }
 
+/** An execution that nobody was given or has reported, without an id. */
+export function untouched() {
+  const undelivered = { deliveries: 0, leasedUntil: null, cancelledAt: null }
+  return { id: '', ...undelivered, trade: null, adjustments: [], late: [], uncounted: 0 }
+}
+
 export type Tier = {
   name: string
   from: string
@@ -313,15 +315,10 @@ export type State = {
 }
 
 export function emptyState(clock: number): State {
-  const tier = (place: number, name: string, minVolume: bigint, bps: number): Tier => ({
-    name,
-    from: '1970-01',
-    place,
-    minVolume: minVolume * 100_000_000n,
-    bps,
-    perUser: 0n,
-    minimum: 0n,
-  })
+  const tier = (place: number, name: string, volume: bigint, bps: number): Tier => {
+    const terms = { minVolume: volume * UNIT, bps, perUser: 0n, minimum: 0n }
+    return { name, from: '1970-01', place, ...terms }
+  }
   return {
     clock,
     frozen: false,
@@ -370,13 +367,9 @@ export function lastRecordedAt(state: State, tenant: Tenant | null): number {
 export const isOpen = ({ status }: Execution): boolean => status === 'pending' || status === 'sent'
 
 /** The beginnings of all windows whose keys used a plan's id. */
-export const usedBeginnings = ({
-  tenant,
-  id,
-  executions,
-}: Pick<Plan, 'tenant' | 'id' | 'executions'>): number[] => [
-  ...(tenant.past.get(id) ?? []),
-  ...executions.map(({ windowStart }) => windowStart),
+export const usedBeginnings = (plan: Pick<Plan, 'tenant' | 'id' | 'executions'>): number[] => [
+  ...(plan.tenant.past.get(plan.id) ?? []),
+  ...plan.executions.map(({ windowStart }) => windowStart),
 ]
 
 export const currentWindow = (plan: Plan): Window | null =>

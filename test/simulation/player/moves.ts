@@ -149,10 +149,7 @@ export function* looks(scene: Scene, tenant: Tenant): Generator<Action, void> {
   if (ends.size === wakeUps.length) yield { ...asked, route: 'deliveries' }
 }
 
-const refOf = (execution: Execution) => ({
-  tenant: execution.tenant.name,
-  key: idempotencyKey(execution),
-})
+const refOf = (execution: Execution) => ({ tenant: execution.tenant.name, key: idempotencyKey(execution) })
 
 /** A confirmation that breaks no rule. */
 export function confirmation(scene: Scene, execution: Execution): Call {
@@ -406,15 +403,8 @@ function* frozen(scene: Scene): Generator<Action, void> {
   yield { do: 'resume' }
 }
 
-const FROZEN_PASS: Action = {
-  do: 'pass',
-  price: null,
-  told: 'none',
-  isOverlapped: false,
-  meanwhile: [],
-  receivers: {},
-  hanging: null,
-}
+const ALONE = { isOverlapped: false, meanwhile: [], receivers: {}, hanging: null }
+const FROZEN_PASS: Action = { do: 'pass', price: null, told: 'none', ...ALONE }
 
 /** Backups and restores. An object drawn before this must not be used after it. */
 export function* keeping(scene: Scene): Generator<Action, void> {

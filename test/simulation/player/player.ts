@@ -339,26 +339,10 @@ export type Profile = {
   }
 }
 
-const SELDOM = { keeps: 0.004, resets: 0.01 }
-const OFTEN = { keeps: 0.02, resets: 0.05 }
-const QUIET = {
-  changes: 0.03,
-  oddities: 0.02,
-  levers: 0.05,
-  troubles: 0.02,
-  reports: 0.05,
-  notable: 0.1,
-  ...SELDOM,
-}
-const WILD = {
-  changes: 0.3,
-  oddities: 0.3,
-  levers: 0.4,
-  troubles: 0.15,
-  reports: 0.3,
-  notable: 0.4,
-  ...OFTEN,
-}
+const SELDOM = { reports: 0.05, notable: 0.1, keeps: 0.004, resets: 0.01 }
+const OFTEN = { reports: 0.3, notable: 0.4, keeps: 0.02, resets: 0.05 }
+const QUIET = { changes: 0.03, oddities: 0.02, levers: 0.05, troubles: 0.02, ...SELDOM }
+const WILD = { changes: 0.3, oddities: 0.3, levers: 0.4, troubles: 0.15, ...OFTEN }
 
 /** Many partners who buy seldom, or a few in every kind of trouble. */
 export function profileOf(chance: Chance): Profile {

@@ -39,17 +39,16 @@ export async function pull(parts: Parts, lever: OfStore): Promise<string | null>
   }
 }
 
-async function act(parts: Parts, lever: OfStore): Promise<void> {
+async function act(parts: Parts, lever: OfStore): Promise<unknown> {
   const { store, machine, secrets } = parts
   const audit = { osUser: 'simulation', action: lever.lever, subject: 'simulation', detail: {} }
+  const audited = () => audit
   const ids = { executionId: lever.id ?? '', reportId: 'number' in lever ? lever.number : null }
   switch (lever.lever) {
     case 'partner':
-      await store.addPartner({ partnerSlug: lever.slug, name: lever.slug }, audit)
-      return
+      return store.addPartner({ partnerSlug: lever.slug, name: lever.slug }, audit)
     case 'change':
-      await store.changePartner(lever.slug, (seen, now) => changed(seen, lever.to, now), audit)
-      return
+      return store.changePartner(lever.slug, (seen, now) => changed(seen, lever.to, now), audit)
     case 'key': {
       const tenant = await tenantNamed(parts, lever.tenant)
       const { record, secret } = issueKey({ tenant, label: lever.label, lifetimeMs: lever.life }, machine)
@@ -60,12 +59,11 @@ async function act(parts: Parts, lever: OfStore): Promise<void> {
     case 'rotate':
       return rotateKey(parts, lever, audit)
     case 'revoke':
-      await store.changeKey(
+      return store.changeKey(
         keyId(parts, lever.key),
         (seen, time) => ({ key: revoke(seen, time), successor: null }),
         audit,
       )
-      return
     case 'tier': {
       const { name, from, bps, volume, perUser, minimum } = lever.terms
       const terms = {
@@ -76,43 +74,31 @@ async function act(parts: Parts, lever: OfStore): Promise<void> {
         perActiveUser: perUser === undefined ? undefined : usd(perUser),
         monthlyMinimum: minimum === undefined ? undefined : usd(minimum),
       }
-      await store.putTier(
-        (versions, now) => setTier(versions, terms, now),
-        () => audit,
-      )
-      return
+      return store.putTier((versions, now) => setTier(versions, terms, now), audited)
     }
     case 'override': {
       const { slug, tier, from } = lever
-      await store.putTierOverride({ partnerSlug: slug, tierName: tier, fromMonth: from }, audit)
-      return
+      return store.putTierOverride({ partnerSlug: slug, tierName: tier, fromMonth: from }, audit)
     }
     case 'reset':
-      await store.resetSandbox(await tenantNamed(parts, lever.tenant), audit)
-      return
+      return store.resetSandbox(await tenantNamed(parts, lever.tenant), audit)
     case 'erase':
-      await store.eraseUser(await tenantNamed(parts, lever.tenant), lever.user, audit)
-      return
+      return store.eraseUser(await tenantNamed(parts, lever.tenant), lever.user, audit)
     case 'bringBack':
-      await bringBack(parts, lever, audit)
-      return
+      return bringBack(parts, lever, audit)
     case 'cancel':
-      await store.cancelExecution(ids.executionId, (seen, now) => cancelByHand(seen, 'simulated', now), audit)
-      return
+      return store.cancelExecution(
+        ids.executionId,
+        (seen, now) => cancelByHand(seen, 'simulated', now),
+        audit,
+      )
     case 'accept':
-      await store.acceptLateFill(ids, acceptLate, () => audit)
-      return
+      return store.acceptLateFill(ids, acceptLate, audited)
     case 'dismiss':
-      await store.dismissLateFills(ids, () => audit)
-      return
+      return store.dismissLateFills(ids, audited)
     case 'adjust': {
       const right = { usd: usd(lever.usd), btc: btc(lever.btc), reason: 'simulated' }
-      await store.adjustTrade(
-        ids.executionId,
-        (seen, now) => adjust(seen, right, now),
-        () => audit,
-      )
-      return
+      return store.adjustTrade(ids.executionId, (seen, now) => adjust(seen, right, now), audited)
     }
   }
 }

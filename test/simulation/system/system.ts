@@ -21,12 +21,7 @@ type System = {
   close: () => Promise<void>
 }
 
-type SystemOptions = {
-  access: Access
-  seed: number
-  start: number
-  secrets?: System['secrets']
-}
+type SystemOptions = { access: Access; seed: number; start: number; secrets?: System['secrets'] }
 
 /** The shared parts of the system. */
 export type Parts = Pick<System, 'secrets'> & {
