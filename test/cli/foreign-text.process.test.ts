@@ -21,8 +21,11 @@ const FORGED = `venue closed\n\ttrade_status  filled\nstatus  filled${UNSEEN}`
 const HIDDEN = /[\p{Cf}\p{Zl}\p{Zp}\u3164]|[^\P{Cc}\n]/u
 
 const MARKED_USER = {
-  ...{ ...USER, partner_user_id: mark('user'), email: `${mark('mail')}@example.org` },
-  ...{ auth_provider: mark('provider'), consent_version: mark('consent') },
+  ...USER,
+  partner_user_id: mark('user'),
+  email: `${mark('mail')}@example.org`,
+  auth_provider: mark('provider'),
+  consent_version: mark('consent'),
 }
 
 type Staged = { shell: Shell; late: string; failed: string; filled: string }

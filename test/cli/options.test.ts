@@ -205,7 +205,11 @@ for (const name of OF_ANY_WORDS) ROWS[name.trim()] = ANY_WORDS
 
 /** The arguments of the commands that want one. */
 const ARGUMENTS: Record<string, string> = {
-  ...{ slug: 'acme', time: '7d', usd: '5.00', shell: 'bash', topic: 'api' },
+  slug: 'acme',
+  time: '7d',
+  usd: '5.00',
+  shell: 'bash',
+  topic: 'api',
 }
 
 type Place = { path: readonly string[]; option: Option; row: Row; name: string }

@@ -44,8 +44,12 @@ test('a month is answered as the exports have it, with its totals', async (t) =>
   assert.deepEqual(rows, await exported('users'))
   assert.equal(next_cursor, null)
   assert.deepEqual(totals, {
-    ...{ trade_count: 2, volume_usd: '150.00000001', volume_btc: '0.00230000' },
-    ...{ average_price_usd: '65217.3913087', partner_fees_usd: '0.25', fee_usd: '0.75' },
+    trade_count: 2,
+    volume_usd: '150.00000001',
+    volume_btc: '0.00230000',
+    average_price_usd: '65217.3913087',
+    partner_fees_usd: '0.25',
+    fee_usd: '0.75',
   })
 })
 
@@ -145,8 +149,12 @@ test('the present month at once, and others as zeros, final only when they are o
   await succeed(service, 'POST', confirmPath(sent.get('p1') ?? ''), fill('o1', '10.00'))
   const monthOf = (month: string) => succeed(service, 'GET', `${MONTHLY}?month=${month}`)
   assert.partialDeepStrictEqual(await monthOf('2026-01'), {
-    ...{ environment: 'test', final: false, billable: false },
-    ...{ trade_count: 1, volume_usd: '10.00', total_fee_usd: '0.00' },
+    environment: 'test',
+    final: false,
+    billable: false,
+    trade_count: 1,
+    volume_usd: '10.00',
+    total_fee_usd: '0.00',
   })
   for (const month of ['2026-02', '9999-12', '2025-12', '1970-01', '1969-12', '0001-01']) {
     const { final, trade_count, executions_created, volume_usd } = await monthOf(month)

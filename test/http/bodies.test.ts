@@ -251,8 +251,15 @@ test('unknown fields are ignored, whatever they are called and hold', async (t) 
   assert.deepEqual([user.status, user.body.status], [200, 'linked'])
   const unknown = { partner_slug: 'other', environment: 'live', x: { y: 1 } }
   assert.deepEqual(Object.keys(await succeed(service, 'POST', PLANS, { ...PLAN, ...unknown })), [
-    ...['partner_user_id', 'partner_plan_id', 'amount_usd', 'frequency', 'smart_timing_enabled'],
-    ...['start_date', 'status', 'created_at', 'updated_at'],
+    'partner_user_id',
+    'partner_plan_id',
+    'amount_usd',
+    'frequency',
+    'smart_timing_enabled',
+    'start_date',
+    'status',
+    'created_at',
+    'updated_at',
   ])
 })
 

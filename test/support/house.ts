@@ -127,9 +127,26 @@ export function longProse(file: string, text: string): string[] {
 
 /** The rooms below the command line. */
 const BELOW_CLI = [
-  ...['billing', 'copy', 'core', 'engine/backtest', 'engine/backtest-savings', 'engine/pass'],
-  ...['engine/sandbox', 'engine/slot-reserve', 'http', 'keys', 'lanes', 'log', 'machine'],
-  ...['outgoing-call', 'plain-file', 'price', 'resources', 'store', 'webhook', 'whole-file'],
+  'billing',
+  'copy',
+  'core',
+  'engine/backtest',
+  'engine/backtest-savings',
+  'engine/pass',
+  'engine/sandbox',
+  'engine/slot-reserve',
+  'http',
+  'keys',
+  'lanes',
+  'log',
+  'machine',
+  'outgoing-call',
+  'plain-file',
+  'price',
+  'resources',
+  'store',
+  'webhook',
+  'whole-file',
 ]
 
 /** Imports of a command: those, and the modules that commands share. */
@@ -162,8 +179,15 @@ export const ROOMS: Record<string, { may: string[]; packages?: string[] }> = {
   store: { may: ['core', 'store'], packages: ['node:crypto'] },
   http: {
     may: [
-      ...['core', 'billing', 'http', 'keys', 'lanes'],
-      ...['resources', 'types of store', 'types of machine', 'types of log'],
+      'core',
+      'billing',
+      'http',
+      'keys',
+      'lanes',
+      'resources',
+      'types of store',
+      'types of machine',
+      'types of log',
     ],
   },
   webhook: { may: ['core', 'outgoing-call', 'resources', 'webhook', 'types of store', 'types of http'] },
@@ -177,8 +201,15 @@ export const ROOMS: Record<string, { may: string[]; packages?: string[] }> = {
   'cli/demo': { may: [...COMMAND, 'cli/demo'] },
   'cli/program': {
     may: [
-      ...['core', 'store', 'cli', 'cli/context', 'cli/demo'],
-      ...['cli/init', 'cli/terminal', 'cli/trial', 'resources'],
+      'core',
+      'store',
+      'cli',
+      'cli/context',
+      'cli/demo',
+      'cli/init',
+      'cli/terminal',
+      'cli/trial',
+      'resources',
     ],
   },
   main: { may: ['core', 'store', 'cli', 'cli/program', 'machine', 'types of cli/context'] },

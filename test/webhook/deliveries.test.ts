@@ -170,8 +170,14 @@ const URL_B = 'https://127.0.0.1:8443/b'
 const AT_T0 = '2026-01-05T00:00:00.000Z'
 
 const FIRST = {
-  ...{ ...OWN, url: URL_A, status: 'active', created_at: AT_T0, updated_at: AT_T0 },
-  ...{ last_delivered_at: null, last_status_code: null, consecutive_failures: 0 },
+  ...OWN,
+  url: URL_A,
+  status: 'active',
+  created_at: AT_T0,
+  updated_at: AT_T0,
+  last_delivered_at: null,
+  last_status_code: null,
+  consecutive_failures: 0,
 }
 
 test('a registration is answered whole with its secret, read back without it, and null before it and after', async (t) => {
@@ -203,9 +209,15 @@ test('registering again replaces the address and the secret, restarts the counte
       return { ...seen, ...counted, status, lastFailure: { at: T0, reason: 'HTTP 500' } }
     })
     assert.deepEqual(await succeed(service, 'GET', WEBHOOKS), {
-      ...{ ...FIRST, url, status, updated_at: before },
-      ...{ consecutive_failures: 10, last_status_code: 500, last_delivered_at: AT_T0 },
-      ...{ last_failed_at: AT_T0, last_failure_reason: 'HTTP 500' },
+      ...FIRST,
+      url,
+      status,
+      updated_at: before,
+      consecutive_failures: 10,
+      last_status_code: 500,
+      last_delivered_at: AT_T0,
+      last_failed_at: AT_T0,
+      last_failure_reason: 'HTTP 500',
     })
     service.advance(60_000)
     const { secret, ...rest } = await succeed(service, 'POST', WEBHOOKS, { url: URL_B })

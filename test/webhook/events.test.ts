@@ -37,8 +37,11 @@ test('each tenant gets one event of its own, signed with its own secret', async 
     const seen = receiver.received.find((one) => one.path === path) ?? assert.fail(path)
     const [earliest] = await idsOf(slug, environment)
     assert.deepEqual(JSON.parse(seen.raw.toString()), {
-      ...{ event: 'executions.available', partner_slug: slug, environment },
-      ...{ count: plans, earliest_execution_id: earliest },
+      event: 'executions.available',
+      partner_slug: slug,
+      environment,
+      count: plans,
+      earliest_execution_id: earliest,
     })
     const signature = String(seen.headers['x-service-signature'])
     for (const [owner, secret] of secrets)
