@@ -323,8 +323,8 @@ test('an id that a spreadsheet changed is told beside the order that it was, wit
   office.setClock(utc(2026, 10, 3))
   const rows = ids.map(([, order], n) => `"${order}",7.08,${btcAt(n)}`)
   // Equal amounts under another id, and a similar id with other amounts.
-  rows.push(`X-7,7.08,${btcAt(0)}`, '0546,7.09,0.002\n')
-  const told = await against(office, `${HEAD}${rows.join('\n')}`)
+  rows.push(`X-7,7.08,${btcAt(0)}`, '0546,7.09,0.002')
+  const told = await against(office, `${HEAD}${rows.join('\n')}\n`)
   assert.equal(told.code, 3)
   const of = Object.fromEntries(told.findings.map((one: Finding) => [one.partner_order_id, one]))
   for (const [ours, theirs] of ids) {

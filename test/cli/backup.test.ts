@@ -96,7 +96,8 @@ test('--keep removes the oldest of its own, and nothing else, once the new one i
     [backups, '0'],
     [backups, '3', '--force'],
   ] as const
-  for (const [to, ...kept] of wrong) assert.equal((await backup(to, '--keep', ...kept)).code, 2, kept.join())
+  for (const [to, ...kept] of wrong)
+    assert.equal((await backup(to, '--keep', ...kept)).code, 2, [to, ...kept].join(' '))
 })
 
 test('status looks for the newest backup of a job, in its folder', async (t) => {

@@ -241,10 +241,8 @@ test('a server that a quiet service uses is not replaced, and one that was is no
   assert.match(await answer.text(), /has lost its database/)
   await served.line('was replaced while it was open')
   assert.equal((await fetch(`${served.url}/readyz`)).status, 503)
-  assert.deepEqual(
-    await ask(url, `select from tranche.users where partner_user_id in ('first', 'second')`),
-    [],
-  )
+  const linked = await ask(url, `select from tranche.users where partner_user_id in ('first', 'second')`)
+  assert.deepEqual(linked, [])
   assert.equal((await link('third')).status, 503)
 })
 

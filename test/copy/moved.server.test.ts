@@ -9,7 +9,6 @@ import pg from 'pg'
 import { periodOf } from '../../src/core/month.ts'
 import { Problem } from '../../src/core/problem.ts'
 import { DAY_MS, formatInstant } from '../../src/core/time.ts'
-import { LOCK } from '../../src/store/postgres/server/locks.ts'
 import type { Store } from '../../src/store/store.ts'
 import { lay } from '../releases/release.ts'
 import { tamper } from '../store/copies.ts'
@@ -209,10 +208,9 @@ suite('moved', { concurrency: 2 }, () => {
   test('what an earlier version has moved is left alone by one that would have to migrate it', async (t) => {
     for (const kind of KINDS) {
       const { source, refused } = await movedByEarlier(t, kind)
-      const copies = ['copy --unseal --yes', 'copy --to moved.db --seal']
-      for (const argv of ['status', ...copies].map((words) => words.split(' '))) {
-        const { exit, code, message } = await refused(source, ...argv)
-        assert.deepEqual([exit, code], [5, 'database_moved'], `${kind}: ${argv}: ${message}`)
+      for (const words of ['status', 'copy --unseal --yes', 'copy --to moved.db --seal']) {
+        const { exit, code, message } = await refused(source, ...words.split(' '))
+        assert.deepEqual([exit, code], [5, 'database_moved'], `${kind}: ${words}: ${message}`)
         assert.match(message, /moved to elsewhere\.db and takes no more writes/)
         assert.match(message, /would have to migrate it/)
       }
@@ -276,14 +274,17 @@ async function connected(t: TestContext, url: string): Promise<(sql: string) => 
   return async (sql) => (await client.query(sql)).rowCount !== 0
 }
 
+/** The lock that every version takes before a copy gets its name: two versions exclude each other by it. */
+const MIGRATING = 8
+
 /** No copy takes the name of this database until it may go on. */
 async function withoutName(t: TestContext, url: string) {
   const asks = await connected(t, url)
-  await asks(`select pg_advisory_lock(${LOCK.migrate}, 0)`)
+  await asks(`select pg_advisory_lock(${MIGRATING}, 0)`)
   const isNaming = () =>
     asks(`select from pg_locks join pg_database on oid = database where datname = current_database()
-      and locktype = 'advisory' and classid = ${LOCK.migrate} and not granted`)
-  return { asks, isNaming, goOn: () => asks(`select pg_advisory_unlock(${LOCK.migrate}, 0)`) }
+      and locktype = 'advisory' and classid = ${MIGRATING} and not granted`)
+  return { asks, isNaming, goOn: () => asks(`select pg_advisory_unlock(${MIGRATING}, 0)`) }
 }
 
 test('killed while the rows are carried, nothing has changed on either side', async (t) => {

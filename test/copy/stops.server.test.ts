@@ -149,7 +149,8 @@ test('on a server the printed list of what a partner bought since the copy is on
   })
   const { next } = await place.restore()
   const command = next.find(({ command }) => command.includes('--csv'))?.command ?? ''
-  const [cwd, env] = [dirname(place.copy), { ...process.env, TRANCHE_DB: place.db }]
+  const cwd = dirname(place.copy)
+  const env = { ...process.env, TRANCHE_DB: place.db }
   execFileSync('sh', ['-c', command.replace('SLUG', 'acme')], { cwd, env })
   const argv = ['billing', 'reconcile', '--against', join(cwd, 'ORDERS.csv'), '--partner', 'acme']
   const against = await place.shell.tranche(['--db', place.db, '--json', ...argv])

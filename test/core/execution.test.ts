@@ -104,7 +104,7 @@ const outcomeOf = (seen: ExecutionFacts, said: Report): string => {
   }
 }
 
-/** Each of the reports refused, in their order. A refused fill is stored, whatever the reason of its refusal. */
+/** A report that is filled, partial, failed or cancelled, each refused. A refused fill is stored, whatever the reason. */
 const refused = (by: ProblemCode & KeptFor): string[] => [`kept ${by}`, `kept ${by}`, by, by]
 const CONFIRMED: Record<ExecutionStatus, string[]> = {
   pending: refused('execution_pending'),

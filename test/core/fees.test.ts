@@ -50,13 +50,13 @@ test('shares add up exactly, each within a cent of its exact part, and order bre
       const total = (cents * CENT) as Usd
       const shares = shareOut(total, parts)
       assert.equal(sum(shares), total)
-      const whole = sum(parts)
-      const [fair, all] = whole === 0n ? [parts.map(() => 1n), BigInt(parts.length)] : [parts, whole]
+      const given = sum(parts)
+      const [fair, whole] = given === 0n ? [parts.map(() => 1n), BigInt(parts.length)] : [parts, given]
       for (const [i, share] of shares.entries()) {
         const exact = cents * (fair[i] ?? 0n)
-        const down = exact / all
+        const down = exact / whole
         assert.ok(share === down * CENT || share === (down + 1n) * CENT, `share ${i} is ${share}`)
-        if (exact % all === 0n) assert.equal(share, down * CENT, 'an exact part gets nothing more')
+        if (exact % whole === 0n) assert.equal(share, down * CENT, 'an exact part gets nothing more')
       }
     }),
   )

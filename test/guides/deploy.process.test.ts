@@ -138,7 +138,10 @@ test('compose understands the file with two of everything, whose secrets are fil
     assert.equal(/--tick-every/.test(ofService(name)), name.startsWith('tick'), name)
     // Restricted like the unit that works on a file.
     const walls = [/cap_drop:\s+- ALL$/m, /read_only: true$/m, /no-new-privileges:true$/m, /core: 0$/m]
-    for (const wall of walls) for (const text of [single, ofService(name)]) assert.match(text, wall, name)
+    for (const wall of walls) {
+      assert.match(single, wall)
+      assert.match(ofService(name), wall, name)
+    }
   }
   assert.doesNotMatch(stdout, /PASSWORD: |postgres:\/\/\w+:/)
   // Names that the proxy looks up once: each is that of a service, at a fixed address.

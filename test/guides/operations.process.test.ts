@@ -91,7 +91,7 @@ test('the five-minute path works by copy and paste', async (t) => {
   const script = [begin, `export PATH='${dirname(EXECUTABLE)}':"$PATH"`, ...more]
     .join('\n')
     .replaceAll('8080', port)
-  const env = { ...process.env, TRANCHE_PORT: port }
+  const env = { ...process.env, TMPDIR: temporaryFolder(t), TRANCHE_PORT: port }
   const month = shellOf('A month for finance')
   const { code, out, err } = await paste(t, `${script}\nwait\n${month}`, { cwd: ROOT, env, jobs: true })
   assert.equal(code, 0, err)

@@ -494,14 +494,14 @@ test('all errors of a body come at once, in the order of the field table', async
 const MONTHLY = '/partner/v1/billing/monthly'
 const MONTHLY_USERS = `${MONTHLY}/users`
 
-const wrong = (name: string, [type, msg]: Refusal) => ({ type, loc: ['query', name], msg })
-const MONTH_MISSING = wrong('month', missing)
-const MONTH_WRONG = wrong('month', valueError('month must be written YYYY-MM'))
-const notInteger = 'Input should be a valid integer, unable to parse string as an integer'
-const NOT_AN_INTEGER = wrong('limit', ['int_parsing', notInteger])
-const TOO_SMALL = wrong('limit', atLeast('1'))
-const TOO_LARGE = wrong('limit', atMost('1000'))
-const CURSOR_WRONG = wrong('cursor', valueError('cursor must be the next_cursor of a page'))
+const inQuery = (name: string, [type, msg]: Refusal) => ({ type, loc: ['query', name], msg })
+const MONTH_MISSING = inQuery('month', missing)
+const MONTH_WRONG = inQuery('month', valueError('month must be written YYYY-MM'))
+const NOT_INTEGER_TEXT = 'Input should be a valid integer, unable to parse string as an integer'
+const NOT_AN_INTEGER = inQuery('limit', ['int_parsing', NOT_INTEGER_TEXT])
+const TOO_SMALL = inQuery('limit', atLeast('1'))
+const TOO_LARGE = inQuery('limit', atMost('1000'))
+const CURSOR_WRONG = inQuery('cursor', valueError('cursor must be the next_cursor of a page'))
 
 type RefusedQuery = [path: string, detail: object[]]
 const ofUsers = (name: string, values: readonly string[], detail: object) =>

@@ -232,8 +232,8 @@ test('a request that a proxy may frame or read in another way is refused, and no
   const { url, key, call } = await startService(t)
   const chunked = chunk(BODY) + LAST_CHUNK
   const coded = (coding: string): string => post(key, `Transfer-Encoding: ${coding}`) + chunked
-  const versioned = (version: string, line: string): string =>
-    post(key, 'Connection: keep-alive', line).replace('HTTP/1.1', `HTTP/${version}`)
+  const versioned = (version: string, ...lines: string[]): string =>
+    post(key, 'Connection: keep-alive', ...lines).replace('HTTP/1.1', `HTTP/${version}`)
   const cases: Record<string, string> = {
     'a coding before chunked': coded('gzip, chunked'),
     'a coding in a header before': coded('x\r\nTransfer-Encoding: chunked'),
@@ -241,7 +241,7 @@ test('a request that a proxy may frame or read in another way is refused, and no
     'chunks of a client that knows none': versioned('1.0', 'Transfer-Encoding: chunked') + chunked,
     'a version with another framing': versioned('2.0', `Content-Length: ${BODY.length}`) + BODY,
     'a version without headers': versioned('0.9', `Content-Length: ${BODY.length}`) + BODY,
-    'two Hosts of a later version': versioned('2.0', 'Host: other\r\nContent-Length: 0'),
+    'two Hosts of a later version': versioned('2.0', 'Host: other', 'Content-Length: 0'),
   }
   for (const [what, text] of Object.entries(cases)) {
     const client = await converse(url)

@@ -401,10 +401,8 @@ test('an error that comes again has its stack once a minute, and a line each tim
   now = 60_000
   full()
   const told = entries.map(({ level, fields }) => [level, fields.err !== undefined, fields.error])
-  const [whole, short] = [
-    ['error', true, undefined],
-    ['error', false, 'Error: disk is full'],
-  ]
+  const whole = ['error', true, undefined]
+  const short = ['error', false, 'Error: disk is full']
   assert.deepEqual(told, [whole, short, whole, short, whole])
 })
 

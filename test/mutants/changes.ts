@@ -33,7 +33,12 @@ type Replace = (node: ts.Node, by: string, what: string) => void
 /** Each of a pair becomes the other. */
 const swaps = (...pairs: `${string} ${string}`[]) =>
   new Map(
-    pairs.map((pair) => pair.split(' ')).flatMap(([a = '', b = '']) => Object.entries({ [a]: b, [b]: a })),
+    pairs
+      .map((pair) => pair.split(' '))
+      .flatMap(([a = '', b = '']): [string, string][] => [
+        [a, b],
+        [b, a],
+      ]),
   )
 
 const OPERATORS = swaps('< <=', '> >=', '=== !==', '+ -', '* /', '+= -=', '&& ||')

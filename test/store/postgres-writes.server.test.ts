@@ -69,7 +69,8 @@ async function mark(connection: Connection, before = async (_: bigint) => {}): P
 test('a connection that ended while it was idle is made anew', async (t) => {
   const { url, marks, end } = await stage(t)
   const connection = connectTo(t, url, 1)
-  await end((await connection.look((tx) => tx.get(PID)))?.pid ?? 0n)
+  const seen = await connection.look((tx) => tx.get(PID))
+  await end(seen?.pid ?? 0n)
   await mark(connection)
   assert.equal(await marks(), 1)
 })

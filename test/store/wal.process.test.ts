@@ -166,7 +166,8 @@ test('a copy of both put back over them is read once the note is removed, as the
   for (const suffix of BOTH) copyFileSync(join(cwd, `copied.db${suffix}`), file + suffix)
   const { code, err } = await run('status')
   assert.equal(code, 1)
-  rmSync(/remove (\S+-owner)\./.exec(err)?.[1] ?? '')
+  const note = /remove (\S+-owner)\./.exec(err)?.[1] ?? ''
+  rmSync(note)
   assert.equal((await run('check')).code, 0)
 })
 

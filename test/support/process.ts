@@ -104,7 +104,8 @@ export function start(
     env: { ...CACHE, ...settingIn(cwd), ...env },
     stdio: 'pipe',
   })
-  let [out, err] = ['', '']
+  let out = ''
+  let err = ''
   child.stdout.setEncoding('utf8').on('data', (text) => (out += text))
   child.stderr.setEncoding('utf8').on('data', (text) => (err += text))
   const ended = once(child, 'close').then(([code, signal]) => code ?? signal)

@@ -131,10 +131,8 @@ test('as many run at once as the bound allows, and one that breaks does not leav
   })
   await assert.rejects(broken, /the database is locked/)
   assert.deepEqual([most, running], [50, 0])
-  assert.deepEqual(
-    [...done, 3].sort((a, b) => a - b),
-    items,
-  )
+  done.sort((a, b) => a - b)
+  assert.deepEqual(done, items.toSpliced(3, 1))
   await inParallel([], () => assert.fail('nothing to do'))
 })
 

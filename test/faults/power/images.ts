@@ -115,24 +115,33 @@ export function createDisk(start: Start, entries: readonly Entry[]): Disk {
       case 'c': {
         const made: File = { durable: { bytes: Buffer.alloc(0), size: 0 }, pending: [] }
         files.set(inode, made)
-        return void name(nr, made, null, path)
+        name(nr, made, null, path)
+        break
       }
       case 'w':
-        return void file?.pending.push({ nr, change: { at: Number(first), bytes: data } })
+        file?.pending.push({ nr, change: { at: Number(first), bytes: data } })
+        break
       case 't':
-        return void file?.pending.push({ nr, change: { size: Number(first) } })
+        file?.pending.push({ nr, change: { size: Number(first) } })
+        break
       case 'r':
-        return void name(nr, names.get(path) ?? null, path, other)
+        name(nr, names.get(path) ?? null, path, other)
+        break
       case 'l':
-        return void name(nr, names.get(path) ?? null, null, other)
+        name(nr, names.get(path) ?? null, null, other)
+        break
       case 'u':
-        return void name(nr, names.get(path) ?? null, path, null)
+        name(nr, names.get(path) ?? null, path, null)
+        break
       case 'b':
-        return void begun.set(first, nr)
+        begun.set(first, nr)
+        break
       case 'e':
-        return void synced(entry)
+        synced(entry)
+        break
       case 's':
-        return void indexes.set(path, [...(indexes.get(path) ?? []), entry])
+        indexes.set(path, [...(indexes.get(path) ?? []), entry])
+        break
     }
   }
 

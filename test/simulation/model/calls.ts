@@ -94,7 +94,8 @@ const ANSWERS: { [R in Call['route']]: Answer<R> } = {
   users: (state, tenant, { month, limit }) =>
     pagesOf(limit, () => {
       const billed = bill(state, tenant, fix(state, month, tenant))
-      const [head, totals] = [{ ...ownerJson(tenant), month }, totalsOf(billed)]
+      const head = { ...ownerJson(tenant), month }
+      const totals = totalsOf(billed)
       return { rows: billed.users, bodyOf: (own) => ({ ...head, users: own.map(userLineOf), totals }) }
     }),
   // Every entry of a month, as its export shows them.

@@ -2,7 +2,7 @@
 // process can open it too.
 
 import { randomUUID } from 'node:crypto'
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, globSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
@@ -85,9 +85,12 @@ async function makeDatabase(server: string): Promise<{ url: string; remove: () =
   await connected(server, (client) => copyTemplate(name, (sql) => client.query(sql)))
   const url = new URL(server)
   url.pathname = `/${name}`
-  // The sessions that a killed process has left do not matter.
-  const remove = () => connected(server, (client) => client.query(`drop database ${name} with (force)`))
-  return { url: url.href, remove: async () => void (await remove()) }
+  const remove = async () => {
+    // The sessions that a killed process has left do not matter.
+    await connected(server, (client) => client.query(`drop database ${name} with (force)`))
+    for (const file of globSync(`${backupOf(url.href)}*`)) rmSync(file)
+  }
+  return { url: url.href, remove }
 }
 
 const onPostgres = ({ server, url }: OnServer): Access => ({
@@ -149,7 +152,7 @@ async function done(argv: readonly string[], machine: Machine): Promise<void> {
 }
 
 /** A backup for each place; a file's is beside it, so that another process finds it too. */
-function backupOf({ address }: Keeper): string {
+function backupOf(address: string): string {
   if (!address.includes('://')) return `${address}.backup`
   return join(process.env.TMPDIR ?? '/tmp', `${new URL(address).pathname.slice(1)}.backup`)
 }
@@ -163,7 +166,7 @@ const KEEPING = {
 }
 
 export const keep = (keeper: Keeper, what: keyof typeof KEEPING): Promise<void> =>
-  done(['--db', keeper.address, ...KEEPING[what](backupOf(keeper))], keeper.machine)
+  done(['--db', keeper.address, ...KEEPING[what](backupOf(keeper.address))], keeper.machine)
 
 /** The code of the refusal, or null. */
 const refusalIn = ({ code, err }: { code: number; err: string }): string | null =>

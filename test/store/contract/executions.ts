@@ -552,13 +552,12 @@ export const adjustmentContract: Contract = (test) => {
     assert.deepEqual(found?.adjustments[0]?.fill, fill)
     const { activity, users } = await store.readActivity(acme, JANUARY)
     assert.deepEqual([activity.partnerFees, users[0]?.partnerFees], [usd('0.07'), usd('0.07')])
-    const page = PAGE
-    const lines = await store.readTenantLines(acme, JANUARY, page)
+    const lines = await store.readTenantLines(acme, JANUARY, PAGE)
     assert.deepEqual(
       lines.map(({ entry }) => (entry.kind === 'trade' ? entry.receivedAt : entry.adjustment.fill)),
       [receivedAt, fill],
     )
-    const [line] = await store.readAdjustmentLines(JANUARY, EVERYBODY, page)
+    const [line] = await store.readAdjustmentLines(JANUARY, EVERYBODY, PAGE)
     assert.deepEqual([line?.adjustment.fill, line?.original.receivedAt], [fill, receivedAt])
     // Its order is taken like that of a trade.
     await enrol(store, acme, { partnerUserId: 'u2', partnerPlanId: 'p2' })
