@@ -104,7 +104,7 @@ const outcomeOf = (seen: ExecutionFacts, said: Report): string => {
   }
 }
 
-/** A report that is filled, partial, failed or cancelled, each refused. A refused fill is stored, whatever the reason. */
+/** A report that is filled, partial, failed or cancelled, refused. A refused fill is stored, whatever the reason. */
 const refused = (by: ProblemCode & KeptFor): string[] => [`kept ${by}`, `kept ${by}`, by, by]
 const CONFIRMED: Record<ExecutionStatus, string[]> = {
   pending: refused('execution_pending'),
