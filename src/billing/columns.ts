@@ -159,7 +159,7 @@ export function createTotals<C extends string>(columns: readonly C[]) {
     return kind === 'foreign' || kind === 'plain' ? [] : [{ name, unit: UNITS[kind], sum: 0n }]
   })
   return {
-    /** Passes the rows on and counts each. */
+    /** Adds each row up, and yields it. */
     *adding(rows: Iterable<Row<C>>): Iterable<Row<C>> {
       for (const row of rows) {
         for (const one of sums) {

@@ -40,7 +40,7 @@ const ROWS_PER_PAGE = 250
 
 export type ExportScope = { store: BillingStore; period: FixedPeriod; filter: TenantFilter }
 
-/** Pages of rows, each made one by one. */
+/** Pages of rows that are made when they are read. */
 type Pages<C extends string = string> = AsyncGenerator<Iterable<Row<C>>>
 
 type Report = {

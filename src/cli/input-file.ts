@@ -13,7 +13,7 @@ export function givenSecret(file: string | undefined): string | null {
   return secret
 }
 
-/** Its checksum is left to the service, whose answer explains what is wrong with a key. */
+/** The service checks the checksum, and its answer explains what is wrong with a key. */
 const LOOKS_LIKE_KEY = /^sse_(test|live)_[0-9A-Za-z]+$/
 
 /** The API key in a file. Throws file_not_found and bad_file. */

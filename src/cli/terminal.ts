@@ -234,7 +234,7 @@ export class Interrupted extends Error {
 
 /** Asks for a line. At the end of the terminal's input it is empty. Throws Interrupted when Ctrl-C is pressed. */
 export async function askLine(cli: Cli, question: string): Promise<string> {
-  // Input that has ended tells nobody so again.
+  // Input that has ended emits no second end.
   if (cli.streams.in.readableEnded) return ''
   const { createInterface } = await import('node:readline/promises')
   const terminal = createInterface({ input: cli.streams.in, output: cli.streams.err })

@@ -149,7 +149,7 @@ export function cancelByHand(
   if (trade) {
     throw new Problem(
       'execution_recorded',
-      `Execution ${execution.executionId} is recorded as ${trade.report.status}: what happened cannot be cancelled.`,
+      `Execution ${execution.executionId} is recorded as ${trade.report.status}: a recorded outcome cannot be cancelled.`,
     )
   }
   if (!isOpen(execution))

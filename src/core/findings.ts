@@ -36,7 +36,7 @@ export type PartnerVitals = {
   /** To the minute; null for never. */
   polledAt: Instant | null
   confirmedAt: Instant | null
-  /** Instructions that a poll would hand out, and when the oldest of them was created. */
+  /** Instructions that a poll would deliver, and when the oldest of them was created. */
   due: number
   oldestDueAt: Instant | null
   stuck: { count: number; first: ExecutionId } | null
@@ -219,7 +219,7 @@ const URGENCY: readonly Severity[] = ['page', 'ticket']
 export const standbyWords = (names: string): string =>
   `waits for a standby (synchronous_standby_names = ${names}), and none that counts is connected: no commit ends`
 
-/** None is expected to run in a frozen database. */
+/** A frozen database needs no ticks. */
 function ticksStopped({ scheduler, frozen }: Vitals, now: Instant): Found | null {
   if (frozen) return null
   const { isLate, usualGapMs } = schedulerLateness(scheduler, now)
@@ -477,7 +477,7 @@ function backupOld({ endsAt, wellAt }: JobResult, now: Instant): string | null {
   return `the newest is of ${formatInstant(wellAt)}, though one is due every day; does its job still run?`
 }
 
-/** A service records its certificate now and then. One that does not has stopped, and shows none. */
+/** A service records its certificate regularly: an old record is of a service that has stopped. */
 function certificateEnds({ at, host, beginsAt, endsAt, message }: JobResult, now: Instant): Found | null {
   if (beginsAt === null || endsAt === null || now - at > CERTIFICATE_TOLD_MS) return null
   const life = { from: beginsAt, until: endsAt }

@@ -7,7 +7,7 @@ import { type Instant, MINUTE_MS, midnightOf, plus, SECOND_MS, utcDate } from '.
 /** The latest time of a sandbox's clock. Windows that open before it end in a year that dates can express. */
 export const SANDBOX_UNTIL = midnightOf(9_000, 1, 1)
 
-/** With more plans than this, the stops of a minute are taken together, as by a tick every minute. */
+/** With more plans than this, an advance stops at most once a minute, as ticks do. */
 export const EXACT_PLANS_MAX = 1_000
 
 export const ADVANCE_MAX_MS = 10 * MINUTE_MS
@@ -50,10 +50,7 @@ export const tooMuchToWipe = (partnerSlug: string): Problem =>
   )
 
 export const sandboxFull = (): Problem =>
-  new Problem(
-    'sandbox_full',
-    `This environment holds ${EXECUTIONS_MAX} executions, and that is the most: reset it.`,
-  )
+  new Problem('sandbox_full', `This environment holds ${EXECUTIONS_MAX} executions, the maximum: reset it.`)
 
 export const liveIsNeverWiped = (): Problem => refused('Only a test environment can be wiped.')
 

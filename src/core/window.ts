@@ -354,7 +354,7 @@ export const FAILSAFE_LEAD_MIN_MS = 15 * MINUTE_MS
 /** The number of gaps between the last passes that decides how early a failsafe begins. */
 export const PASS_GAPS_SEEN = 8
 
-/** How early the failsafe begins: twice the second-longest of the last tick gaps, so that one outage does not count. */
+/** How early the failsafe begins: twice the second-longest of the last gaps, so that one outage does not count. */
 export function failsafeLead(passGapsMs: readonly number[]): number {
   const longestFirst = passGapsMs.slice(-PASS_GAPS_SEEN).sort((a, b) => b - a)
   return Math.max(FAILSAFE_LEAD_MIN_MS, 2 * (longestFirst[1] ?? 0))

@@ -43,7 +43,7 @@ export type Windows = {
   profile: Float64Array
 }
 
-/** How windows are cut, if not by the policy, and the period that they lie in. */
+/** A layout other than the policy's, and the period to cover. */
 type Options = { layout?: Layout | null; since?: Instant | undefined; until?: Instant | undefined }
 
 export function backtest(history: History, frequency: Frequency, options: Options = {}): Windows {

@@ -120,7 +120,7 @@ export const planStateAnswer = planAnswer.extend({
   ),
   next_step_at: instant(
     'When the scheduler looks at the plan at the latest; a price can make it buy earlier. Never in the past: what is ' +
-      "overdue comes with the scheduler's next pass. Null for the steps of others.",
+      "overdue comes with the scheduler's next tick. Null for the steps of others.",
     '2026-01-05T06:00:00.000Z',
   ).nullable(),
 })

@@ -139,7 +139,7 @@ const UNPRINTABLE = /[\s\p{Cc}\p{Cf}]/u
 export const wakeUp = z.object({
   event: always(EVENT_NAME, 'The only event there is.'),
   ...tenantFields,
-  count: z.int().min(1).meta(describeAnswer('How many executions one pass of the scheduler has created.', 3)),
+  count: z.int().min(1).meta(describeAnswer('How many executions one tick of the scheduler has created.', 3)),
   earliest_execution_id: executionId.meta({ description: 'The first of them.' }),
 })
 
@@ -158,7 +158,7 @@ export const wakeUpCall = (content: object) => ({
   tags: ['Webhooks'],
   summary: 'There is something to poll for',
   description:
-    'Sent to the address you registered, once for each pass that has created executions. It is never an instruction: ' +
+    'Sent to the address you registered, once for each tick that has created executions. It is never an instruction: ' +
     'poll, and buy what the poll delivers. It carries no key. Check its signature over the raw body, in constant ' +
     'time, before you read it. It is not sent again; a poll finds everything in any case.',
   security: [],

@@ -9,8 +9,8 @@ import { formatInstant, type Instant } from '../core/time.ts'
 export type Erasure = { sha256: string; at: Instant }
 
 /**
- * Says nothing to anybody who has not the database: the key is the stored hash of a key of the tenant, which is in
- * every copy that the user can be in, because nobody links a user without one.
+ * Meaningless without the database: it is keyed with the stored hash of an API key of the tenant. Every copy that has
+ * the user has that hash, because linking a user takes a key.
  */
 export const erasureHash = (
   keySha256: string,
@@ -34,7 +34,7 @@ export const erasureLine = ({ sha256, at }: Erasure): string => `${sha256} ${for
 
 const LINE = /^([0-9a-f]{64}) (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)$/gm
 
-/** How many lines are damaged or cut off: whom they stand for, nobody can tell. */
+/** How many lines are damaged or cut off, so that their users are unknown. */
 export const unreadErasuresIn = (text: string): number =>
   text.split('\n').filter((line) => line !== '').length - erasuresIn(text).length
 

@@ -50,7 +50,7 @@ export function createSchemaWatch(known: readonly { name: string }[]): SchemaWat
     isDue: () => performance.now() - lookedAt >= LOOK_MS,
     found(last) {
       const isNewer = last !== null && last > lastKnown
-      // Once one is refused, all are.
+      // After a refusal, every call looks again, and is refused too.
       lookedAt = isNewer ? Number.NEGATIVE_INFINITY : performance.now()
       if (isNewer) throw newer(last)
     },

@@ -86,7 +86,7 @@ const STOPS: Record<StopKind, string> = {
   plan_paused: planStop(`o.status = 'paused' and n.status = 'active'`),
 }
 
-// What a copy has of a user whose erasure it knows was given after that. Times are not compared: a clock goes back.
+// Users erased in the old database whose data the copy still has. Times are not compared: a clock may go back.
 const ERASED = userStop(
   `o.erased_at is not null and o.email is null and n.erased_at is distinct from o.erased_at and ${hasPersonal('n')}`,
   ', o.erased_at',
@@ -98,7 +98,7 @@ const IS_NO_TABLE = /no such table|does not exist/
 
 /** Compares the replaced databases with the copy, each under its name, the latest first. */
 export async function readReplaced(replaced: readonly { name: string; ask: AskBoth }[]): Promise<SinceCopy> {
-  // Several may know of the same: each has begun with a part of what the one before it had.
+  // The same stop may be in several of them: each began as a copy of a part of the one before.
   const stops = new Map<string, Stop>()
   const erased = new Map<string, ErasedUser>()
   const issued = new Map<string, UnknownInvoice>()
@@ -193,7 +193,7 @@ export async function mend(
   for (const stop of stops) {
     const entry = entryFor(stop, sinceCopy, audit)
     await carry(store, stop, entry)
-    // What goes through a partner's own call leaves no entry of its own.
+    // A stop that is made by a partner's call adds no entry of its own.
     if (!OWN_ENTRY.has(stop.kind)) await store.addAuditEntry(entry)
   }
   return { erasedAgain, carried: stops, kept: await keepAll(store, sinceCopy, audit) }

@@ -1,6 +1,6 @@
-// The interface of the store, noun by noun. One method is one transaction. A write takes a pure decision, calls it with
-// what it has just read, and stores its result. `now` is read inside the transaction, so neither a wait for a lock nor
-// another process can make it stale.
+// The interface of the store, noun by noun. Most methods are one transaction; long work is one for each page. A write
+// takes a pure decision, calls it with what it has just read, and stores its result. `now` is read inside the
+// transaction, so neither a wait for a lock nor another process can make it stale.
 
 import type { Dispute } from '../core/clock.ts'
 import type { Confirmation, ExecutionFacts, Fill, LateFill, Report, Trade } from '../core/confirmation.ts'

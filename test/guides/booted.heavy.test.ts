@@ -182,7 +182,7 @@ test('a life by the guides: install, upgrade, rollback, certificate, key, tier, 
   const [leaked = ''] = pastedFrom('levers', 'A key has leaked', 'sh')
   const backups = pastedFrom('operations', 'Backups', 'sh')
   const [drill = ''] = pastedFrom('operations', 'The drill', 'sh')
-  const [away = ''] = pastedFrom('disaster', '1\\. Let nothing run', 'text')
+  const [away = ''] = pastedFrom('disaster', '1\\. Stop everything', 'text')
   const back = pastedFrom('disaster', '2\\. Put the newest sound backup back', 'sh')
   const [compare = ''] = pastedFrom('disaster', '3\\. Compare with each partner', 'sh')
   const [record = ''] = pastedFrom('disaster', '3\\. Compare with each partner', 'text')

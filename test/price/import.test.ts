@@ -154,7 +154,7 @@ test('a stored price stays when the file has another for its instant, and the fi
   const { code, out, err } = await runHere(['--db', db, 'price', 'import', file])
   assert.equal(code, 0, err)
   assert.match(out, /^rows +3\nadded +1\nduplicates +2\n$/)
-  assert.match(err, /already had a price kept it/)
+  assert.match(err, /already had a price kept theirs/)
   assert.deepEqual(await store.listPrices({ after: null, limit: 10 }), [
     { at: T0, price: price('1'), source: 'test' },
     { at: later, price: price('3'), source: 'import' },

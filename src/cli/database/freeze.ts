@@ -11,7 +11,7 @@ import { confirmForGood, print, YES } from '../terminal.ts'
 
 export function freezeCommand(cli: Cli): Command {
   return new Command('freeze')
-    .description('stop everything: nothing fires and nothing is delivered until `resume`')
+    .description('fire and deliver nothing until `resume`; confirmations are still accepted')
     .addOption(reasonOption('why, for whoever finds it frozen'))
     .action(({ reason }: { reason: string }) => cli.withStore((store) => freeze(cli, store, reason)))
 }

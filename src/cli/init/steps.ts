@@ -191,7 +191,7 @@ function firstRunStep(place: Place): Step {
   const jobs = [['check', '--daily'] as const, ['backup', place.backups, '--keep', '14'] as const]
   const due = () => {
     const { jobs: ran, frozen } = runInstalled(place, ['status']) as Status
-    // One that has moved takes no result.
+    // A moved database takes no result.
     if (frozen?.kind === 'moved') return []
     return jobs.filter(([name]) => ran.every(({ job }) => job !== name))
   }
@@ -323,7 +323,7 @@ function settingsStep(place: Place, settings: Settings): Step {
 
 /** The settings, with those that were chosen replaced; every other line stays. */
 function withSettings(text: string, place: Place, { priceFeed, ping }: Settings): string {
-  // That of a file is root's to change.
+  // Only root changes the address of a file.
   const isChosen = isServer(place.database) || formerDatabase(place) !== null
   const database = isChosen ? place.database : undefined
   const chosen = { TRANCHE_DB: database, TRANCHE_PRICE_FEED: priceFeed, TRANCHE_PING_URL: ping?.href }
@@ -389,7 +389,7 @@ function unitSteps(): UndoStep[] {
     what: 'systemd told that they are gone',
     perform() {
       run('systemctl', ['daemon-reload'])
-      // One that had failed would stay in its list. It complains of one that it does not know.
+      // A failed unit would stay listed. The complaint about an unknown one is ignored.
       for (const name of present) spawnSync('systemctl', ['reset-failed', name])
     },
   }

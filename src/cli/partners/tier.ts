@@ -62,7 +62,7 @@ export function tierCommand(cli: Cli): Command {
   return tier
 }
 
-/** Means no volume. */
+/** The word for no volume. */
 const NO_VOLUME = 'none'
 
 /** From when until when a version is in force, and what is in force before it. */

@@ -82,7 +82,7 @@ export function executionCommand(cli: Cli): Command {
     )
     .option(
       '--limit <number>',
-      'at most this many, the newest ones, still oldest first',
+      'only so many of the newest, listed oldest first',
       wholeNumber(1, 999_999_999),
     )
     .addOption(
@@ -342,7 +342,7 @@ REASON says why a report was refused:
 function addLateFillCommands(cli: Cli, execution: Command): void {
   execution
     .command('late-fills')
-    .description('fills that partners reported and were refused: real money may have moved')
+    .description('reported fills that were refused: real money may have moved')
     .addHelpText('after', REASONS)
     .addOption(envOption())
     .action(({ env }: { env?: Environment }) =>

@@ -67,7 +67,7 @@ export function priceCommand(cli: Cli): Command {
         const added = await store.importPrices(shown, IMPORTED).finally(progress.clear)
         const duplicates = reader.rows() - added
         printFields(cli, { rows: reader.rows(), added, duplicates })
-        if (duplicates > 0) note(cli, 'An instant that already had a price kept it.')
+        if (duplicates > 0) note(cli, 'Instants that already had a price kept theirs.')
       })
     })
 

@@ -141,7 +141,7 @@ export function showCertificate(parts: Parts): ShownCertificate {
   }
 
   if (listener.cert !== null && tlsSelfSigned)
-    // Nobody vouches for it: to be sure, a person compares fingerprints. It lasts for as long as anybody tries.
+    // No authority vouches for it: a person compares the fingerprint. It outlasts any trial.
     log.warn({ sha256: shownOf(listener.cert).sha256 }, 'TLS with a certificate made for this start')
   else if (listener.cert !== null) noteShown(log, show(listener.cert), clock(), 'TLS with this certificate')
 

@@ -104,7 +104,7 @@ export function serveCommand(cli: Cli): Command {
       ),
     )
     .addOption(
-      setting('--sandbox-api <state>', 'off hides the routes by which partners move their test environments')
+      setting('--sandbox-api <state>', 'off hides the routes with which partners drive their sandboxes')
         .choices(['on', 'off'])
         .default('on'),
     )
@@ -126,7 +126,7 @@ export function serveCommand(cli: Cli): Command {
     .action(async (given: Given) => {
       const [tickEvery, opsListen] = [orNull(given.tickEvery), orNull(given.opsListen)]
       const options = { ...given, tickEvery, opsListen }
-      // As the user that reads the files again at a SIGHUP.
+      // From here on as the user that reads the files again at a SIGHUP.
       await cli.database()
       // Options are checked before a port is opened, or a database is opened or created.
       await serve(cli, { ...options, ...(await partsOf(cli, options).catch(refuseSetting)) })
@@ -284,7 +284,7 @@ async function run(cli: Cli, store: Store, options: Running): Promise<void> {
   if (partners?.length === 0)
     log.warn({ db: where.db }, options.isNew ? `${MADE}; ${NO_PARTNER}` : NO_PARTNER)
   const frozen = await store.readFrozen().catch(() => null)
-  // Its own ticks say so themselves, except for a moved database: there they fail.
+  // Its own ticks log that it is frozen; on a moved database they only fail.
   if (frozen && (options.tickEvery === null || frozen.kind === 'moved'))
     log.warn({ db: where.db }, frozenProblem(frozen).message)
   const signal = await options.stopped

@@ -104,7 +104,7 @@ export async function passUnlessFrozen(options: PassOptions): Promise<Passed> {
   }
 }
 
-/** The price of one pass: as given, else from the feed. It warns when it is asked. */
+/** The price of one pass: `--price`, else from the feed. It warns of an odd one when the pass asks for it. */
 async function feedOf(cli: Cli, store: Store, options: TickCommandOptions): Promise<Feed> {
   const { createFeed, fixedPrice } = await import('../../price/feed.ts')
   if (options.price !== undefined) {
@@ -126,7 +126,7 @@ async function warnOfPrice(cli: Cli, store: Store, given: Price): Promise<void> 
   const odd =
     market === null ? 'a price that no market has had' : `far from the newest price, ${formatPrice(market)}`
   const what = `--price ${formatPrice(given)} is ${odd}`
-  warn(cli, `${what}: what waits for a price goes by it. Is it the right one?`)
+  warn(cli, `${what}: waiting tranches may fire at it. Is it right?`)
 }
 
 function passInWords(json: ReturnType<typeof passJson>): string {

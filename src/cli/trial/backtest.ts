@@ -36,7 +36,7 @@ export function backtestCommand(cli: Cli): Command {
     .action((file: string, options: Options) => run(cli, file, options))
 }
 
-/** Half of everything. */
+/** 50 %. */
 const BASIS_POINTS_MAX = 5_000
 
 function basisPoints(text: string): number {

@@ -28,7 +28,7 @@ const NONE = { show: false }
 const LABEL = { ...SMALL, hideOverlap: true }
 const NAME = { nameLocation: 'middle', nameGap: 26, nameTextStyle: SMALL }
 const AXIS = { ...NAME, axisLine: NONE, axisTick: NONE, axisLabel: LABEL }
-/** Of a legend: lines alone, and small boxes. */
+/** Styles of a legend: lines alone, and small boxes. */
 const [LINES, BOXES] = [{ itemStyle: { opacity: 0 } }, { itemWidth: 12, itemGap: 4 }]
 const RULES = { showMinLine: false, showMaxLine: false, lineStyle: { color: '#d5dae0' } }
 const LOOK = {

@@ -111,7 +111,7 @@ async function advance(
   if (advanced.after.offsetMs - advanced.before.offsetMs < byMs)
     note(
       cli,
-      `It stopped on the way: this environment holds ${EXECUTIONS_MAX} executions, and that is the most.`,
+      `It stopped on the way: this environment holds ${EXECUTIONS_MAX} executions, the maximum.`,
     )
   // Refused reports wait for an operator, however far the clock goes: `check --env test` has them.
   const findings = (await store.findWarnings('test')).filter(

@@ -12,7 +12,7 @@ export type Door = 'api' | 'ops'
 
 type AccessOptions = {
   clock: () => Instant
-  /** Without a token, nobody is admitted at the API's listener, and everybody on this machine at the other. */
+  /** Without a token, nobody is admitted at the API's listener, and every user of this machine at the other. */
   token: string | null
   /** Called when a network sends too many wrong tokens, at most once a minute. */
   onManyWrong?: (() => void) | undefined

@@ -138,7 +138,7 @@ function createCounters(registry: Registry) {
     }),
     deliveries: counter(
       'webhook_deliveries_total',
-      'Wake-ups sent by ticks inside this process, by result.',
+      'Wake-ups sent by ticks and sandbox calls inside this process, by result.',
       ['result'],
     ),
     databaseUp: gaugesOf(registry)(
@@ -275,7 +275,7 @@ const addGauges = (add: AddGauge) => ({
     '1 while the database is frozen: nothing fires and nothing is delivered until tranche resume.',
   ),
   findings: add('findings', 'What tranche status warns of, by kind.', ['kind', 'severity']),
-  feedDown: add('feed_down', '1 when the latest ticks got no price from their feed; absent without a feed.'),
+  feedDown: add('feed_down', '1 when the latest tick that asked a feed got no price; absent without a feed.'),
   priceAge: add('price_age_seconds', 'Age of the newest price; absent before the first.'),
   diskFree: add('disk_free_bytes', 'Room left on the disk of the database.'),
   diskTotal: add('disk_bytes', 'Room on the disk of the database, free and used.'),

@@ -1,5 +1,4 @@
-// Faults: rows that break a rule, and rows that were changed after they were recorded. Also warnings, which are not
-// wrong yet.
+// Faults: rows that break a rule, and rows that were changed after they were recorded. Also warnings, which are risks.
 
 import { RECORDED } from '../../core/execution.ts'
 import { type Finding, fillEarly, finding, findingsOf, guideTo, lateFills } from '../../core/findings.ts'

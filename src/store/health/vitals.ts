@@ -191,7 +191,7 @@ export type PartnerSql = {
 const STUCK = `from executions e where e.tenant_id = t.tenant_id and ${IS_STUCK}`
 const NEWEST = `select usd_amount from trades d where d.tenant_id = t.tenant_id
   order by d.recorded_at desc, d.execution_id desc limit ${FAILED_ORDERS_MIN}`
-// Backwards along the index, past reports that an operator recorded or accepted: no sign of life of the partner.
+// Newest first along the index, without what an operator recorded or accepted: the partner did not send that.
 const CONFIRMED = `select d.recorded_at from trades d
   where d.tenant_id = t.tenant_id
     and (select e.trigger_kind from executions e where e.execution_id = d.execution_id) <> '${RECORDED}'

@@ -380,7 +380,7 @@ export const unseal = (
 
 const ERASURES = 'tranche_erasures.erasures'
 
-/** Also where there is no database of ours, or none any more. */
+/** Works where there is no database of ours too. */
 export const readErasures = (url: string): Promise<Erasure[]> =>
   onServer(url, async (client) => {
     if (!(await isThere(client, ERASURES))) return []

@@ -58,7 +58,7 @@ const PUT_RESULT = query(
      file = coalesce(excluded.file, last_results.file),
      file_host = case when excluded.file is null then last_results.file_host else excluded.file_host end`,
 )
-/** A host is a machine and a port, and the semicolon follows the colon. */
+/** Matches `machine:port`: in ASCII, the semicolon follows the colon. */
 const OF_MACHINE = `job = 'certificate' and host >= :machine || ':' and host < :machine || ';'`
 const CERTIFICATES = query(`select 1 from last_results where ${OF_MACHINE} limit 1`)
 const FORGET = query(`delete from last_results where ${OF_MACHINE}`)

@@ -137,7 +137,7 @@ export const createTradeStore = (base: Base): TradeStore => ({
     const { executionId, reason = null } = ids
     const own = { execution_id: executionId }
     chosen(ids, await base.look((tx) => tx.all(LATE_FILLS_OF, own)))
-    // Orders are compared across trades and adjustments, which no index can do: no other write may add one.
+    // No index spans trades and adjustments, so this runs alone: no other write may add an order.
     return writeRecord(base, executionId, aloneIn, function* (tx, { execution, adjustments }, times) {
       const { tenant } = execution
       const now = times.of(tenant.tenantId)
@@ -223,7 +223,7 @@ const OF_TENANT_PAGE = query(
    order by e.created_at, e.execution_id limit :limit`,
   executionOf,
 )
-/** The rule for the backlog's finding, by the time of each tenant. */
+/** Whether it is due for too long (`executions_stuck` of core/findings), by the time of its tenant. */
 const IS_DUE_LATE = `${IS_OPEN} and e.created_at < ${OWN_NOW} - ${DUE_LATE_MS} and ${unleasedAt(OWN_NOW)}`
 // The plus makes it read by ids, the order of the table: a page is read from where it begins, and nothing is sorted.
 const WHERE_LISTED = `left join sandboxes s on s.tenant_id = e.tenant_id

@@ -129,7 +129,7 @@ export const createInvoiceStore = ({ look, write }: Base): InvoiceStore => ({
   },
 })
 
-/** Less than every number's time. */
+/** An instant before every issue. */
 const BEFORE_ALL = Number.MIN_SAFE_INTEGER
 
 type Adding = { series: Series; real: Instant; entryOf: (issued: Issued) => AuditEntry }

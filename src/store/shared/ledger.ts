@@ -256,6 +256,6 @@ const COUNT_NO_UNKNOWN = query(
   'update tenants set unkept_reports = 0 where tenant_id = :tenant and unkept_reports > 0',
 )
 
-/** There is room again for reports of unknown executions. */
+/** Resets the count of reports of unknown executions that there was no room to keep. */
 export const countNoUnknown = (tx: Tx, { tenantId }: Tenant): Step<unknown> =>
   tx.run(COUNT_NO_UNKNOWN, { tenant: tenantId })

@@ -303,7 +303,7 @@ const REPORT_SANDBOX_UNTIL = query<never>(
   'update sandboxes set reported_until = :at where tenant_id = :tenant and reported_until < :at',
 )
 
-/** The newest in order, not in time: a pass dated by a clock that was ahead counts until the next one. */
+/** The newest by number, not by time: a pass dated by a clock that was ahead counts until the next one. */
 export const NEWEST_FINISHED_PASS = query(
   'select at from ticks where finished_at is not null order by tick_id desc limit 1',
   atOf,
@@ -322,7 +322,7 @@ function createFixing({ read, write }: Base): Pick<MonthStore, 'fixPeriod' | 'fi
   const closeInTurn = createTurn()
   let triesFrom = Number.NEGATIVE_INFINITY
 
-  /** Fixes it once no other write of the tenant is under way; null if the month is over for everybody by then. */
+  /** Fixes it once no other write of the tenant is under way; null if the real month is over by then. */
   const fixAlone = (period: Period, { tenantId }: Tenant, call: ForCall): Promise<FixedPeriod | null> =>
     write(
       function* (tx) {

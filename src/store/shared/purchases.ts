@@ -93,7 +93,7 @@ const MARKET = query(
 )
 const ADD_EXECUTION = query(insertInto('executions'))
 
-/** In whatever window: a report may come long after its own. */
+/** In any window: a report may come long after its own has ended. */
 const TWIN = query(
   `select x.* from (
      select d.execution_id, d.partner_order_id, coalesce(d.executed_at, d.received_at, d.recorded_at) as at

@@ -243,6 +243,6 @@ export const followsRule = (unless: string): Rule => ({
         and r.partner_slug = t.partner_slug and (s.awake <> ${IS_AWAKE} or s.floor <> ${leastInstructionOf('r.min_tranche', 's.budget')}) ${unless}`,
   message: (row) =>
     row.awake === row.expected
-      ? 'the least that its schedule may fire is not what its partner has set'
+      ? "its schedule's minimum tranche is not the one that its partner has set"
       : `its schedule is ${row.awake ? 'awake' : 'asleep'}, and its plan and partner say that it is not`,
 })

@@ -87,7 +87,7 @@ export async function holdFile(
       putFrozen(db, frozen, audit)
       db.exec('commit')
     },
-    // Whoever committed it has waited for the disk.
+    // Every commit of a copy has waited for the disk.
     awaitDurable: async () => {},
     store,
     release,

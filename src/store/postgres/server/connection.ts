@@ -37,7 +37,7 @@ export type Connection = {
   pool: Pool
   clock: ServerClock
   schema: SchemaLook
-  /** As of a `Base`. */
+  /** As in `Base`. */
   look<T>(work: (tx: Tx) => Promise<T>, scope?: Scope): Promise<T>
   read<T>(work: (tx: Tx) => Promise<T>, scope?: Scope): Promise<T>
   /** Resolves once `work`, behind the gate of months, is committed; a throw undoes it. It may run more than once. */

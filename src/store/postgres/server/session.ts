@@ -83,7 +83,7 @@ function guardedSocket(): Socket {
         socket.destroy(error as Error)
       }
     }
-    // Under the name by which Node finds a listener that is to be removed.
+    // By this property, Node finds the wrapped listener when it is to be removed.
     return on(event, event === 'data' ? Object.assign(guarded, { listener }) : listener)
   }) as Socket['on']
   // The driver corks the socket for each statement. Those of one turn leave in one write, which costs more than a
@@ -159,7 +159,7 @@ export async function settle(
   }
 }
 
-/** How often: while others keep the sessions of a pool busy, a statement may by chance come to the one before. */
+/** How often to ask: in a busy pool, a statement may by chance get the same session again. */
 const ASKS = 5
 
 // Refused servers: they would not store values unchanged, or are not PostgreSQL itself.

@@ -23,7 +23,7 @@ export type Connection = {
   clock: () => Instant
   /** The time of a write now. */
   present: () => Instant
-  /** As of a `Base`. */
+  /** As in `Base`. */
   look<T>(work: () => T): Promise<T>
   read<T>(work: () => T): Promise<T>
   /** Runs `work` in the turn of a tenant, `lane`, and resolves once it is on disk; a throw undoes `work` alone. */
