@@ -14,6 +14,7 @@ import {
   monthOf,
   parseInstant,
   plus,
+  spellInstant,
 } from '../../src/core/time.ts'
 import { FREQUENCIES, opening, roll, WINDOW_MS } from '../../src/core/window.ts'
 
@@ -70,6 +71,10 @@ test('a date-time without an offset is told apart from one that is wrong', () =>
   for (const text of ['2026-01-05T12:00:00', '2026-01-05 12:00:00.5']) {
     assert.deepEqual(parseInstant(text), { ok: false, problem: 'no_offset' }, text)
   }
+})
+
+test('for people, an instant is written in UTC and to the second', () => {
+  assert.equal(spellInstant(at(2026, 0, 5, 9, 30, 7, 999)), '2026-01-05 09:30:07')
 })
 
 const anyInstant = fc.integer({ min: FIRST + DAY_MS, max: at(9999, 11, 30) }) as fc.Arbitrary<Instant>

@@ -9,10 +9,12 @@ import { DAY_MS, HOUR_MS, plus } from '../../src/core/time.ts'
 import { advanceSandbox } from '../../src/engine/sandbox.ts'
 import { html } from '../../src/http/ops/html.ts'
 import { drawPrices, shownPrice, shownUsd } from '../../src/http/ops/page.ts'
+import { createPages } from '../../src/http/ops/page-calls.ts'
 import { machineAt } from '../../src/machine.ts'
 import { T0 } from '../store/world.ts'
 import { isOnServer } from '../support/database.ts'
 import { AUDIT, fill, PLAN, runHere, USER } from '../support/service.ts'
+import { until } from '../support/within.ts'
 import { startMonitored, withBusiness } from './monitored.ts'
 import { confirmPath, DUE, succeed, tenantOf } from './steps.ts'
 
@@ -217,6 +219,24 @@ test('a month as CSV is what billing export writes, byte for byte', async (t) =>
     assert.equal(await answer.text(), out, report)
     assert.ok(out.includes('globex'))
   }
+})
+
+test('two downloads run at a time, until each is read to its end or given up', async (t) => {
+  const { store, now } = await withBusiness(t)
+  const pages = createPages(now)
+  const download = async () => {
+    const { body } = await pages('/ops/export', new URLSearchParams('month=2026-01&report=users'), store)
+    assert.ok(body instanceof ReadableStream)
+    return body
+  }
+  const [first, second] = [await download(), await download()]
+  await assert.rejects(download, { code: 'too_many_calls' })
+  await first.cancel()
+  const open = [second]
+  await until(5_000, 'the end of what was given up', async () => open.push(await download()))
+  await assert.rejects(download, { code: 'too_many_calls' })
+  for (const body of open) assert.match(await new Response(body).text(), /^month,/)
+  await Promise.all([download(), download()])
 })
 
 test('every refusal of the page has its code', async (t) => {
