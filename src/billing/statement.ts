@@ -218,7 +218,7 @@ export function createListings(): Listings {
 // The charge of a month by the billing guide, computed from the stored tiers and overrides. It does not use
 // core/fees.ts, on purpose, so that a fault there is not repeated here.
 
-/** All overrides and ends of the partner, in any order. `isDue` says whether it existed in that month. */
+/** All overrides and minimum ends, in any order. `isDue` says whether it existed in that month. */
 export type Stored = {
   tiers: readonly Tier[]
   overrides: readonly OverrideStart[]
@@ -266,7 +266,7 @@ function tierByTheGuide({ period, activity }: Statement, { tiers, overrides }: S
     const [begun, other] = [firstMonth.get(one.name) ?? '', firstMonth.get(than.name) ?? '']
     return begun === other ? one.place < than.place : begun < other
   }
-  // Reached is better than not reached; of two reached the higher, of two others the lower, of equals the older.
+  // A reached tier beats an unreached one; of two reached the higher wins, else the lower; of equals the older.
   const isBetter = (one: Tier, than: Tier): boolean => {
     const [a, b] = [one.minVolume ?? 0n, than.minVolume ?? 0n]
     if (a === b) return isOlder(one, than)

@@ -11,7 +11,7 @@ export type Streams = {
   out: NodeJS.WritableStream & { isTTY?: boolean; columns?: number }
   err: NodeJS.WritableStream & { isTTY?: boolean; columns?: number }
   in: NodeJS.ReadableStream & { isTTY?: boolean; readableEnded?: boolean }
-  /** Announces a result on `out` whose loss must fail the command, even when the reader has merely left. */
+  /** Announces a result on `out`: if it is lost, the command fails, even if the reader only left. */
   shownOnce?: (loss: Loss) => void
 }
 

@@ -549,7 +549,7 @@ export const UNSPENT_DAYS = 7
  * another one needs a migration.
  */
 export const EARLY_FILL_MS = 10 * MINUTE_MS
-/** Fills that were made too early are shown for this long, and at most so many of them. */
+/** How long fills made too early are shown, and how many of them at most. */
 export const EARLY_FILL_DAYS = 30
 export const EARLY_FILLS_MAX = 20
 

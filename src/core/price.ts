@@ -65,7 +65,7 @@ export const PRICE_TOLERANCE_PERCENT = 5n
 /** A price this many times above or below the market's is in another unit, or of another day. */
 export const FAR_OFF = 2n
 
-/** For an execution that fired without a price: the age up to which a stored price stands for the market's. */
+/** Where an execution fired without a price: how old a stored price may be to count as the market's. */
 export const MARKET_PRICE_MS = DAY_MS
 
 /** The range of plausible prices where the market's is unknown: 100 to 5,000,000 dollars. */

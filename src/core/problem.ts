@@ -37,7 +37,7 @@ export type CommandProblem =
   | 'database_exists'
   | 'usage'
 
-/** Refusals of either: an order id that is taken, a record that does not exist, a database that cannot be used. */
+/** Refusals of calls and commands: a taken order id, a missing record, an unusable database. */
 export type SharedProblem =
   | 'user_not_found'
   | 'plan_not_found'

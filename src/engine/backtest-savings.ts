@@ -53,7 +53,7 @@ export type BacktestResult = Summary &
     starts: ByStart
     years: Year[]
     baselines: { lump: Summary; clock: Summary; dca: Summary; minimum: Summary }
-    /** Of one window every seven hours, as in the measurements that the rule was taken from. */
+    /** For one window every seven hours, as in the measurements behind the rule. */
     every_7h: Savings & { windows: number }
   }
 

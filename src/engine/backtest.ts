@@ -18,7 +18,7 @@ import {
 } from '../core/window.ts'
 import { decide, layout as layoutOf, slotStart } from './slot-reserve.ts'
 
-/** The windows of one frequency in columns, by their starts. A way of buying holds the average price, in dollars. */
+/** The windows of one frequency in columns, by their starts. Each way of buying has its average price in dollars. */
 export type Windows = {
   frequency: Frequency
   layout: Layout
@@ -409,7 +409,7 @@ type Starts = { first: Instant; stepMs: number; nth: number }
 type Grid = Starts & {
   points: Uint32Array
   width: number
-  /** Whether the slots of all windows begin at points. */
+  /** Whether every slot begins at a point of the grid. */
   hasSlots: boolean
   /** The first bar at or after each point; where there is none, the number of bars. */
   bar: Uint32Array

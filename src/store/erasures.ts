@@ -21,7 +21,7 @@ export const erasureHash = (
     .update(JSON.stringify([partnerSlug, environment, partnerUserId]))
     .digest('hex')
 
-/** By hash, the latest of each. */
+/** The latest erasure per hash. */
 export function latestErasures(erasures: readonly Erasure[]): Map<string, Instant> {
   const latest = new Map<string, Instant>()
   for (const { sha256, at } of erasures) latest.set(sha256, Math.max(at, latest.get(sha256) ?? at) as Instant)

@@ -86,7 +86,7 @@ export const movedInVain = (error: unknown, shown: string): Problem =>
       'the database back with `tranche copy --unseal` once it is certain that nothing uses the copy.',
   )
 
-/** What is taken back. Throws usage for a database that has not moved, and where the schema is an earlier one. */
+/** The freeze that `copy --unseal` undoes. Throws usage where nothing has moved or the schema is an earlier one. */
 export function takenBack(
   frozen: Frozen | null,
   { name, isBehind }: { name: string; isBehind: boolean },

@@ -93,7 +93,7 @@ const ERASED = userStop(
 )
 const ISSUED = `select o.* from old.invoices o where not exists (select 1 from invoices n where n.number = o.number)
   order by o.series, o.position`
-/** Of a database of a version that issued none. */
+/** The error of a version without invoices. */
 const IS_NO_TABLE = /no such table|does not exist/
 
 /** Compares the replaced databases with the copy, each under its name, the latest first. */
@@ -199,7 +199,7 @@ export async function mend(
   return { erasedAgain, carried: stops, kept: await keepAll(store, sinceCopy, audit) }
 }
 
-/** A number that was sent stands for what it was sent with: given again, it would stand for two. */
+/** A number that was sent belongs to its invoice: given again, it would name two invoices. */
 async function keepAll(
   store: Store,
   sinceCopy: SinceCopy | null,

@@ -229,7 +229,7 @@ const tables = {
     report_id: numbered(),
     execution_id: text<ExecutionId>(),
     tenant_id: id(),
-    /** Of the whole report: a repeated one is kept once. */
+    /** A hash of the report: a repeat is not kept twice. */
     fingerprint: text(),
     ...REPORTED,
     /** Always null: only fills are kept. */

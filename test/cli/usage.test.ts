@@ -236,7 +236,7 @@ test('every command has one section of examples, and every example parses', asyn
   }
 })
 
-/** They read their file as the caller, before they name the database. */
+/** These commands read a file as the caller, then name the database. */
 const READS_FIRST = ['price import', 'billing invoice', 'billing issue', 'billing credit']
 
 test('what opens no database does not go by the one of the installed service, and all else does', async (t) => {

@@ -253,7 +253,7 @@ test('a partner that asks for months without end closes those before all partner
   assert.deepEqual(await closed(pool), ['2025-12'])
   assert.equal((await store.fixTenantPeriod(acmeLive, JANUARY)).final, true)
   assert.deepEqual(await closed(pool), ['2025-12', JANUARY.month])
-  // With the gate held by a write none of them would be answered, if they needed it.
+  // A write holds the gate: a reading that needed it would not be answered.
   const { release } = await hold('select pg_advisory_xact_lock_shared($1, 0)', [LOCK.all])
   for (const period of [...BEFORE, JANUARY]) {
     assert.equal((await store.fixTenantPeriod(acmeLive, period)).final, true)

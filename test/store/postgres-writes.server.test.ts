@@ -410,7 +410,7 @@ test('an error that one confirmation meets is not that of the others in its grou
   await enrolAll(store, acme, plansNamed(5))
   await tick(beside, '60000')
   const due = await poll(store, acme)
-  // As of a deadlock that always ends here.
+  // Imitates a deadlock at this one report.
   await pool.query(
     `create function fail() returns trigger language plpgsql as
        $$ begin raise exception sqlstate '40P01' using message = 'deadlock detected'; end $$;

@@ -16,7 +16,7 @@ const BROKEN = query('insert into kept (y) values (:x)')
 const kept = async ({ look }: Base): Promise<number> => Number((await look((tx) => tx.get(COUNT)))?.rows)
 const keep = (tx: ReadTx, x: number): Step<unknown> => tx.run(KEEP, { x })
 
-/** Each with its proof on a database of its own. */
+/** Each promise is proved on its own database. */
 export const stepPromises: Record<string, (t: TestContext, open: OpenBase) => Promise<void>> = {
   'steps answer in the order in which they stand, and are kept once all are done': async (t, open) => {
     const base = await open(t)

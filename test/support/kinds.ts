@@ -24,7 +24,7 @@ export const isWaiting = (file: string): boolean => file.endsWith('.wait.test.ts
 export const isOfService = (file: string): boolean => ON_EACH_STORE.some((pattern) => pattern.test(file))
 
 /**
- * Without those about sockets, words and options, which no store changes, and those that read or write rows of the
+ * Leaves out tests of sockets, words and options, which no store changes, and those that read or write rows of the
  * file, as no command does.
  */
 const ON_EACH_STORE = [

@@ -83,7 +83,7 @@ export async function timeFor(store: Store, { slug, environment }: TenantFilter)
 
 const SANDBOXES_NAMED = 5
 
-/** Warns of sandboxes that are ahead: a report of all test environments goes by the real time, and lacks the rest. */
+/** Warns of sandboxes that are ahead: a report of all test environments ends at the real time and omits the rest. */
 export async function warnOfSandboxes(cli: Cli, store: Store, { filter, months }: Months): Promise<void> {
   if (filter.slug !== null || filter.environment === 'live') return
   const { now: real } = await store.readClock()

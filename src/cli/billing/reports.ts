@@ -160,7 +160,7 @@ export async function proveMonths(
   const ok = findings.length === 0
   const json = {
     ok,
-    // The member for a single month, from before there were several.
+    // Kept for scripts written when there was only a single month.
     month: months.length === 1 ? (months[0] ?? null) : null,
     from: months[0] ?? null,
     to: months.at(-1) ?? null,

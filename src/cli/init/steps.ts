@@ -159,7 +159,7 @@ function currentCrontab(): string {
 /** The files that init has written, each with its hash, as sha256sum reads them: it shows which ones were edited. */
 const writtenList = ({ settings }: Place): string => `${dirname(settings)}/init.sha256`
 
-/** Where the units say that their guide is. */
+/** The guide's folder named in the units. */
 const UNIT_GUIDE = '/usr/local/share/tranche'
 const TIMED = ['tranche-tick', 'tranche-check', 'tranche-backup']
 const STARTED = ['tranche.service', ...TIMED.map((name) => `${name}.timer`)]
@@ -218,7 +218,7 @@ function startStep(): Step {
 
 const hasRepository = ({ settings }: Place): boolean => /^RESTIC_REPOSITORY=./m.test(readOwn(settings) ?? '')
 
-/** A text of deploy/, without what is about a file or about a repository where there is none. */
+/** A text of deploy/, without its lines for a file or a repository where there is none. */
 function jobText(name: string, place: Place): string {
   const text = readDeployed(name)
   const fitted = hasRepository(place) ? text : text.replace(/^(# Where .*\n)?OnSuccess=.*\n/gm, '')

@@ -106,7 +106,7 @@ type Found = Pick<Seen, 'faults' | 'warnings'> & { daily: true | undefined }
 
 /** For `status` and the metrics. A check that cannot record its result has still found its findings. */
 async function remember(cli: Cli, store: Store, { faults, warnings, daily }: Found): Promise<void> {
-  // No commit would end, and status reports that itself.
+  // A commit would never end, and status reports why.
   if (warnings.some(({ kind, severity }) => kind === 'standby_away' && severity === 'page')) return
   // Findings that status computes itself last as long as they are true.
   const others = warnings.filter(({ kind }) => OF_THE_CHECK.includes(kind))

@@ -87,7 +87,7 @@ async function look(cli: Cli, store: Store, takeStock: TakeStock): Promise<Healt
   }
 }
 
-/** A service that has stopped cannot say so. Where systemd is to run it, it is asked. */
+/** A stopped service cannot report it. Where systemd should run one, we call it. */
 async function serveStopped(cli: Cli): Promise<Finding[]> {
   const url = serviceBooted(cli.globals().db)
   if (url === null) return []

@@ -109,10 +109,7 @@ async function advance(
     stop.release()
   }
   if (advanced.after.offsetMs - advanced.before.offsetMs < byMs)
-    note(
-      cli,
-      `It stopped on the way: this environment holds ${EXECUTIONS_MAX} executions, the maximum.`,
-    )
+    note(cli, `It stopped on the way: this environment holds ${EXECUTIONS_MAX} executions, the maximum.`)
   // Refused reports wait for an operator, however far the clock goes: `check --env test` has them.
   const findings = (await store.findWarnings('test')).filter(
     (found) => found.tenant?.tenantId === tenant.tenantId && found.kind !== 'late_fills',

@@ -32,7 +32,7 @@ export type LateFillFacts = ExecutionFacts & { adjustments: readonly Adjustment[
 /** An execution without an outcome gets its trade; one that has a trade, which never changes, gets an adjustment. */
 export type Acceptance = Recorded | ({ kind: 'adjusted' } & Correction)
 
-/** An execution and the number of a late fill; null stands for the only undecided one, or for all of them. */
+/** An execution and the number of a late fill; null means the only undecided one, or all of them. */
 type LateFillIds = { executionId: string; reportId: number | null }
 
 /** The late fill that an operator decides on, and the reason, if one was given. */

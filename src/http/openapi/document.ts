@@ -215,7 +215,7 @@ const jsonOf = (name: string, examples: Examples | undefined): Json => ({
   'application/json': { schema: { $ref: `#/components/schemas/${name}` }, ...(examples && { examples }) },
 })
 
-/** The longest names a webhook's host twice. */
+/** The longest detail has a host name twice. */
 const DETAIL_MAX = 2 * WEBHOOK_URL_MAX + 500
 
 const refusal = z.object({

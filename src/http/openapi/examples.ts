@@ -191,7 +191,7 @@ function composed(schema: Json, whole: boolean): unknown {
 // header follows. The contract test provokes each of them at each operation, so that they match the real answers.
 
 type Detail = string | ValidationDetail[]
-/** `at` has the details of the operations that have their own, by their ids. */
+/** `at`, by operation id: the details that replace `detail` there. */
 type RefusalExample = { summary: string; detail: Detail; at?: Record<string, Detail> }
 
 const EXECUTION = 'exec_019b8b9a2c007a1b9c2d3e4f5a6b7c8d'

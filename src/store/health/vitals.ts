@@ -182,7 +182,7 @@ type LateRow = TenantRow & {
   first_unkept: string | null
 }
 
-/** The SQL that each store has of its own. */
+/** The SQL that differs between stores. */
 export type PartnerSql = {
   page: ReturnType<typeof partnersPage>
   lateFills: ReturnType<typeof lateFills>

@@ -14,7 +14,7 @@ import { type Base, runRows, type Step, type Steps, type Tx } from '../transacti
 // the updates keep the indexes of due plans in step. Until the last page, a row records the progress, so that the next
 // pass continues if the process dies (docs/decisions/commits.md#a-hold-of-many-plans).
 
-/** Plans in one transaction, which holds their schedules for so long. */
+/** Plans in one transaction, which locks their schedules meanwhile. */
 const PLANS_PER_PAGE = 500
 
 type Reached = { tenant_id: bigint; partner_plan_id: string }

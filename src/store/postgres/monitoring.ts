@@ -245,7 +245,7 @@ const PARTS = `
   select 'function', p.proname::text, p.prosrc, false
   from pg_proc p where p.pronamespace = current_schema()::regnamespace`
 
-/** None when the user may not create a schema, or may not write at all. */
+/** Empty if the user may not create a schema, or may not write at all. */
 async function differencesOf({ pool, server }: Connection): Promise<SchemaDifferences> {
   const client = await pool.connect()
   try {

@@ -428,7 +428,7 @@ export const tradeDigest = ({ executionId, recordedAt, receivedAt, report }: Tra
 
 export const adjustmentDigest = (adjustment: Adjustment): string => digestOf(adjustmentContent(adjustment))
 
-/** Of a fixed size, however long the report is. */
+/** Has a fixed size, however long the report. */
 const reportDigest = (report: Report): string => digestOf([reportFingerprint(report)])
 
 type KeptReport = Pick<LateFill, 'reason' | 'receivedAt'> & {

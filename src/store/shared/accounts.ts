@@ -95,7 +95,7 @@ export function createPartnerStore({ look, write }: Base, following: Following):
         return partner
       }),
 
-    /** Alone in its tenants: a write that depends on its status, hold or minimum has committed by then, or waits. */
+    /** Locks the tenants: a write that needs the partner's status, hold or minimum has committed first, or waits. */
     async changePartner(slug, decide, entry) {
       const tenants = await look((tx) => tx.all(TENANTS_OF, { slug }))
       if (tenants.length === 0) throw notFound('partner', slug)

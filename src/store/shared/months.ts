@@ -239,7 +239,7 @@ const beginningOf = (start: Instant): LinePlace => ({ recordedAt: start, executi
 /** Both in the order of an export. Ids are ASCII, so comparing them here gives the order of a store. */
 function merged(trades: TradeLine[], adjustments: TradeLine[]): TradeLine[] {
   if (adjustments.length === 0) return trades
-  // The sort is stable: of equal keys the trade stays before its adjustments, and those in their order.
+  // The sort is stable: where keys are equal, the trade comes before its adjustments, in their order.
   return [...trades, ...adjustments].sort(
     (a, b) =>
       a.recordedAt - b.recordedAt ||

@@ -28,7 +28,7 @@ const RANGES = [
     is: `e.lease_expires_at > cast(:now as bigint) + ${LEASE_AHEAD_MAX_MS}`,
     order: 'e.lease_expires_at, e.execution_id',
   },
-  // By the lease first, which is null in all: a server else takes no order from the index.
+  // Every lease is null, but without that column a server would not use the index's order.
   { is: 'e.lease_expires_at is null', order: 'e.lease_expires_at, e.created_at, e.execution_id' },
 ] as const
 

@@ -179,7 +179,7 @@ function createEraser(
       const [, row, times] = yield* tx.together(tx.lock(LOCK_USER, named), tx.get(USER, named), tx.times)
       if (!row) throw notFound('user', partnerUserId)
       const now = times.real
-      // Each after the one before it, wherever the clock went.
+      // Dated after the last erasure, whatever the clock says.
       const at = latest([known?.at ?? now, plus(instantOrNull(row.erased_at) ?? NEVER, 1)])
       const of = { user_id: row.user_id }
       yield* tx.together(

@@ -176,7 +176,7 @@ export const LEDGER_RULES: Rule[] = [
       'does not belong to the trade, plan, user or tenant its records say, or was made before the trade',
   },
   {
-    // How far they exceed a reservation is an operator's decision, and none changes unseen.
+    // Adjustments may exceed a reservation: an operator decides, and no change is unseen.
     kind: 'adjustment_amount',
     sql: `select ${EXECUTION}, x.usd, x.btc
       from (select a.execution_id,

@@ -559,7 +559,7 @@ export const adjustmentContract: Contract = (test) => {
     )
     const [line] = await store.readAdjustmentLines(JANUARY, EVERYBODY, PAGE)
     assert.deepEqual([line?.adjustment.fill, line?.original.receivedAt], [fill, receivedAt])
-    // Its order is taken like that of a trade.
+    // An adjustment's order id is taken too.
     await enrol(store, acme, { partnerUserId: 'u2', partnerPlanId: 'p2' })
     await tick(world, '60000')
     const [other] = await poll(store, acme)

@@ -14,7 +14,6 @@ import { PATIENCE, type Patience } from './session.ts'
 export type History = { timeline: string; memory: string }
 /** The timeline that a server writes under; it fails on a standby, which writes under none. */
 export const TIMELINE_SQL = 'left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)'
-/** Its columns. */
 export const HISTORY_SQL = `${TIMELINE_SQL} as timeline,
   coalesce(extract(epoch from pg_stat_get_bgwriter_stat_reset_time())::text, '') as memory`
 

@@ -198,7 +198,6 @@ export function createServerClock(given: (() => Instant) | null): ServerClock {
 
 /** `identity` is the schema's own, which it keeps under another name and on a standby. */
 export type SchemaState = { last_applied: string | null; identity: bigint }
-/** Its columns. */
 export const SCHEMA_SQL = `(select max(name) from migrations) as last_applied,
   current_schema()::regnamespace::oid::int8 as identity`
 const SEEN = query<SchemaState>(`select ${SCHEMA_SQL}`)

@@ -195,7 +195,7 @@ export function createPlaces({ max, stillMaxMs, refusal }: PlaceOptions): Places
       const line = lines.get(whose)
       lines.delete(whose)
       const first = line?.waiting.shift()
-      // To the end of the turns.
+      // This line now goes last.
       if (line && line.waiting.length > 0) {
         lines.set(whose, line)
         line.timer.refresh()
