@@ -16,12 +16,9 @@ export async function makeServer(handle: RequestListener, tls: Tls) {
     port: { port: 0, host: NOWHERE },
     public: false,
     https: tls === null ? false : certificateOf(tls),
-    // Keeps listhen from printing ports.
+    // Keeps listhen from printing, and from opening a browser.
     isTest: true,
     isProd: false,
-    showURL: false,
-    open: false,
-    clipboard: false,
     // Otherwise listhen would end the process at a signal, even with calls in flight.
     autoClose: false,
   })
