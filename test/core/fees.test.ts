@@ -4,6 +4,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import {
+  besideVersion,
   chooseTier,
   feesOf,
   feeWeight,
@@ -40,6 +41,17 @@ for (const [what, priced, volume, activeUsers, total] of FEES) {
     assert.equal(formatUsd(feesOf(priced, { volume: usd(volume), activeUsers }).total), total)
   })
 }
+
+test('the versions beside one are the last before it and the first after it, of its own name', () => {
+  const months = ['2026-01', '2026-03', '2026-05', '2026-07', '2026-09']
+  const versions = months.map((fromMonth) => tier({ fromMonth }))
+  const others = ['2026-04', '2026-06'].map((fromMonth) => tier({ fromMonth, name: 'other' }))
+  const { before, next } = besideVersion(
+    [...versions, ...others].toReversed(),
+    tier({ fromMonth: '2026-05' }),
+  )
+  assert.deepEqual([before, next], [versions[1], versions[3]])
+})
 
 const sum = (amounts: readonly bigint[]): bigint => amounts.reduce((all, one) => all + one, 0n)
 

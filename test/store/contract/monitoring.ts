@@ -190,6 +190,8 @@ export const monitoringContract: Contract = (test) => {
 
   test('a fill at an odd price is named, by the price its tranche saw or else the stored one, and as it was adjusted', async (world) => {
     const { store, acmeLive: tenant } = world
+    await tick(world, '50000')
+    world.advance(MINUTE_MS)
     const [saw = '', alike = ''] = await liveOut(world, 2)
     await sendPlan(store, tenant, { partnerPlanId: 'clock' })
     world.advance(12 * HOUR_MS)

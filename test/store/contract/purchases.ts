@@ -11,7 +11,7 @@ import {
   purchaseFill,
 } from '../../../src/core/corrections/purchase.ts'
 import { type ExecutionId, nextExecutionId, RECORDED } from '../../../src/core/execution.ts'
-import { btc, formatUsd, usd } from '../../../src/core/money.ts'
+import { btc, formatUsd, price, usd } from '../../../src/core/money.ts'
 import { periodOf } from '../../../src/core/month.ts'
 import type { Tenant } from '../../../src/core/partner.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS, plus } from '../../../src/core/time.ts'
@@ -170,6 +170,16 @@ export const purchaseContract: Contract = (test) => {
     // It is never delivered.
     world.advance(DAY_MS)
     assert.ok((await poll(store, acme)).every((one) => one.executionId !== made.execution.executionId))
+  })
+
+  test('a purchase is compared with the last price before it', async (world) => {
+    await enrol(world.store, world.acme)
+    for (const dollars of ['60000', '61000', '62000']) {
+      await tick(world, dollars)
+      world.advance(HOUR_MS)
+    }
+    const made = await book(world, { executedAt: plus(T0, HOUR_MS + MINUTE_MS) })
+    assert.equal(made.kind === 'booked' && made.doubts.market, price('61000'))
   })
 
   test('what an operator books is not bought again: it is taken from the window of its time', async (world) => {
