@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { hash } from 'node:crypto'
-import { existsSync, globSync, readFileSync } from 'node:fs'
+import { globSync, readFileSync } from 'node:fs'
 import { isBuiltin } from 'node:module'
 import { dirname, join } from 'node:path'
 import { test } from 'node:test'
@@ -333,10 +333,3 @@ function hits(file: string, pattern: RegExp): string[] {
 }
 
 const COMMENT = /^\s*(\/\/|\*|\/\*\*).*|\s\/\/ .*/
-
-test('a cost is on record for test files that are there', () => {
-  const gone = Object.keys(JSON.parse(read('test/costs.json'))).filter(
-    (file) => !existsSync(join(ROOT, file)),
-  )
-  assert.deepEqual(gone, [])
-})

@@ -229,7 +229,7 @@ test('a disk is low below a tenth, or below what a day brings', () => {
   assert.deepEqual(disk({ freeBytes: 99 }), ['disk_low'])
   assert.deepEqual(disk({ freeBytes: 500, dayGrowthBytes: 500 }), [])
   assert.deepEqual(disk({ freeBytes: 500, dayGrowthBytes: 501 }), ['disk_low'])
-  assert.deepEqual([0, 1023, 1024, 1.5 * 2 ** 30].map(spellBytes), ['0 B', '1023 B', '1.0 KiB', '1.5 GiB'])
+  assert.deepEqual([0, 1023, 1024, 2 ** 51].map(spellBytes), ['0 B', '1023 B', '1.0 KiB', '2048.0 TiB'])
 })
 
 test('everything at once: in a steady order, each with its severity, a tenant where it has one, and a command', () => {

@@ -2,11 +2,12 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { MINUTE_MS } from '../../src/core/time.ts'
+import { HOUR_MS, MINUTE_MS } from '../../src/core/time.ts'
+import { PARTNERS_NAMED } from '../../src/http/ops/metrics.ts'
 import { shell } from '../levers/steps.ts'
 import { each } from '../store/world.ts'
 import { isOnServer } from '../support/database.ts'
-import { fill } from '../support/service.ts'
+import { AUDIT, fill } from '../support/service.ts'
 import { startMonitored } from './monitored.ts'
 import { confirmPath, link, PRICE, plan, poll, sendFirst, succeed, tenantOf, WEBHOOKS } from './steps.ts'
 
@@ -115,6 +116,25 @@ test('of a feed that is down, status has its host and no more: the rest of an ad
   const words = await shell(service, ['status'])
   assert.match(words, /^price +64,250\.50 USD, 0 s old, from manual; feed http:\/\/127\.0\.0\.1:9 is down$/m)
   assert.ok(!words.includes('secret-key'))
+  assert.equal((await service.samples()).value('tranche_feed_down'), 1)
+})
+
+test('of many partners the metrics name those with a finding first, and say how many they leave out', async (t) => {
+  const service = await startMonitored(t)
+  const names = Array.from({ length: PARTNERS_NAMED + 1 }, (_, i) => `many-${i + 100}`)
+  for (const name of names) await service.store.addPartner({ partnerSlug: name, name }, AUDIT)
+  const last = names.at(-1) ?? ''
+  const seen = async () => {
+    const { value, has } = await service.samples()
+    return [value('tranche_partners_unnamed'), has(`tranche_partner_held{partner="${last}"}`)]
+  }
+  assert.deepEqual(await seen(), [2, false])
+  const options = { key: await service.issueKey(last, 'live') }
+  await link(service, 'u', options)
+  await plan(service, 'u', 'p', {}, options)
+  await service.tick(PRICE)
+  service.advance(HOUR_MS)
+  assert.deepEqual(await seen(), [2, true])
 })
 
 test('metrics: a database that cannot be read leaves out what it alone knows', async (t) => {

@@ -143,6 +143,7 @@ test('the bare address leads a browser to the page of the API, and nobody else',
   const slash = await ask(null, 'GET', '/docs/?x=1')
   assert.deepEqual([slash.status, slash.headers.get('location')], [302, '../docs'])
   assert.equal((await ask(null, 'GET', '/docs/')).url, `${url}/docs/`)
+  assert.match((await ask(null, 'GET', '/docs')).headers.get('x-request-id') ?? '', UUID)
   assert.equal((await ask(null, 'POST', '/docs/')).status, 405)
   for (const path of ['/docs//', '/docs/x', '/docs/page.css/'])
     assert.equal((await ask('text/html', 'GET', path)).status, 401, path)

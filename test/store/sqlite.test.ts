@@ -29,7 +29,6 @@ suite('on a file', () => {
     const store = await open(folder, () => T0)
     await store.sumTradesAfter({ recordedAt: 0 as Instant, executionId: '' as never }, T0, 1)
     await store.listOpenWindows(1)
-    await store.listTranches(1)
     await store.samplePrices({ since: 0 as Instant, until: 1 as Instant }, 1)
     await populate(store)
     await store.eraseAgain({ remembered: new Map([['no user has this hash', T0]]), replaced: [] }, noted)

@@ -312,6 +312,25 @@ export const monitoringContract: Contract = (test) => {
       ['p2', 'acme test', 'pending'],
     ])
   })
+
+  test('the latest tranche of live partners is the latest, whoever fired first', async (world) => {
+    const { store, acme, acmeLive } = world
+    const boltLive = await store.findTenant('bolt', 'live')
+    assert.ok(boltLive)
+    const plans: [Tenant, string][] = [
+      [acmeLive, 'p1'],
+      [boltLive, 'p2'],
+      [acmeLive, 'p3'],
+      [acme, 'p4'],
+    ]
+    for (const [tenant, partnerPlanId] of plans) {
+      await enrol(store, tenant, { partnerPlanId })
+      await tick(world, '60000')
+      world.advance(MINUTE_MS)
+    }
+    assert.deepEqual(each(await store.listTranches(1), 'partnerPlanId'), ['p3'])
+    assert.equal((await store.readScheduler()).waitingSince, T0)
+  })
 }
 
 // The vitals, and the part of them that every process can read: prices, feeds, polls, orders.
