@@ -1,8 +1,8 @@
 // Loaded before Node's test runner, in every process of the tests.
 //
 // The runner follows every promise, to attribute uncaught errors to a test. That takes a fifth of the quick tests'
-// time. Without it such an error fails the run all the same (test/uncaught.process.test.ts), and is reported beside the
-// tests instead of as one of them.
+// time. Without it such an error fails the run all the same, and is reported beside the tests instead of as one of
+// them.
 //
 // The runner also takes the end of a process for the end of its tests when the code is 0. Whatever had not run by then
 // would be neither run nor missed: no test may end the process that it shares with hundreds of others.
