@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { parseArgs } from 'node:util'
-import { batchesOf, isHeavy, isOfService, isQuick, needsServer, PROCESSES_AT_ONCE } from './support/kinds.ts'
+import { batchesOf, isHeavy, isOfService, isQuick, needsServer, processesAtOnce } from './support/kinds.ts'
 import { COMPILED } from './support/process.ts'
 import { scratch } from './support/samples.ts'
 import { canBeOthers, isMissing, SERVER_TOOLS, TOOLS } from './support/tools.ts'
@@ -55,7 +55,7 @@ for (const [isSo, remark] of [
 async function runAll(): Promise<void> {
   using folder = mkdtempDisposableSync(join(tmpdir(), 'tranche-tests-'))
   const loaders = ['--import', 'tsx/esm', '--import', import.meta.resolve('./support/preload.ts')]
-  const limits = [`--test-concurrency=${PROCESSES_AT_ONCE}`, `--test-timeout=${TEST_LIMIT_MS}`]
+  const limits = [`--test-concurrency=${processesAtOnce(files)}`, `--test-timeout=${TEST_LIMIT_MS}`]
   const argv = [...loaders, '--test', ...limits, ...args.filter(isForNode), ...writeBatches(folder.path)]
   // Databases are in memory where the machine has a folder for that: a kill -9 has the same effect on both. Compiled
   // functions are cached between runs: of some hundred modules, every process loads most.

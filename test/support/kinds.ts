@@ -61,16 +61,17 @@ export function spread(files: readonly string[], processes: number): string[][] 
 }
 
 const CORES = availableParallelism()
-/** Waiting tests take almost no processor time, so they may run beside everything else. */
-const WAITING = 3
-/** During the waits, others keep the cores busy. More would end no earlier, and would delay those that wait. */
-export const PROCESSES_AT_ONCE = WAITING + CORES
+/** One process for tests that mostly wait: their waits add up to less than the others take. */
+const WAITING = 1
+/** What waits takes no core from the others. Tests of a server wait for it, so more of them run at once. */
+export const processesAtOnce = (files: readonly string[]): number =>
+  WAITING + (files.some(needsServer) ? 2 * CORES : CORES)
 
-/** The files of each process, in the order in which they are to be started. */
+/** The files of each process, in the order in which they are to be started. Each loads the program anew. */
 export const batchesOf = (files: readonly string[]): string[][] => [
   ...spread(files.filter(isWaiting), WAITING),
   ...spread(files.filter(needsServer), 2 * CORES),
-  ...spread(files.filter(startsProcesses), 2 * CORES),
+  ...spread(files.filter(startsProcesses), CORES),
   ...spread(files.filter(keepsCoresBusy), CORES),
 ]
 
