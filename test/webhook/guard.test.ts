@@ -271,15 +271,9 @@ test('a name server that fails is an error, and so is a name that nobody knows',
 
 test('few names at a time may hold a thread of the system until it knows them', async (t) => {
   const names = Array.from({ length: 20 }, (_, i) => `nobody${i}.invalid`)
-  const { address } = await startNameServer(
-    t,
-    Object.fromEntries(names.map((name) => [name, { code: NO_SUCH_NAME }])),
-  )
-  const resolve = createResolve([address])
-  const refused = async () => {
-    const ends = await Promise.allSettled(names.map(resolve))
-    return ends.filter((end) => end.status === 'rejected' && /too many names/.test(String(end.reason))).length
-  }
-  assert.ok((await refused()) > 0)
+  const zone = Object.fromEntries(names.map((name) => [name, { code: NO_SUCH_NAME }]))
+  const resolve = createResolve([(await startNameServer(t, zone)).address])
+  const ends = await Promise.allSettled(names.map(resolve))
+  assert.ok(ends.some((end) => end.status === 'rejected' && /too many names/.test(String(end.reason))))
   await assert.rejects(resolve('nobody0.invalid'), /nobody0\.invalid|no answer in time/)
 })

@@ -325,11 +325,14 @@ function placesOf(cli: Cli, record: ExecutionRecord, { found, months }: Question
   if (trade && trade.report.partnerOrderId === found.order) {
     const executedAt = executedAtOf(trade)
     const executed = executedAt === null || !isHere ? '' : `, executed ${formatInstant(executedAt)}`
-    if (isFill(trade.report) || !found.isFailure)
+    // A failure that nobody has corrected is billed in no month.
+    const isFailure = found.isFailure || (found.ours === null && adjustments.length === 0)
+    const month = months.includes(monthOf(trade.recordedAt)) ? '' : `, in ${monthOf(trade.recordedAt)}`
+    if (isFill(trade.report) || !isFailure)
       places.push({ remark: `${recorded(trade.recordedAt)}${executed}`, mend: null })
     else
       places.push({
-        remark: `execution ${executionId} is recorded as ${trade.report.status}`,
+        remark: `execution ${executionId} is recorded as ${trade.report.status}${month}`,
         mend: adjusting(cli, executionId, found),
       })
   }
