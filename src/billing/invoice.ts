@@ -407,7 +407,7 @@ function volumeLines(invoice: Invoice): Fact[] | null {
 function evidenceWords({ evidence, period }: Invoice): Words['evidence'] {
   if (period.final && !evidence?.rows) return null
   const heading = 'The trades behind it'
-  if (!evidence) return { heading, text: 'The final invoice has their checksum here.', facts: [] }
+  if (!evidence) return { heading, text: 'The final invoice shows their checksum here.', facts: [] }
   return {
     heading,
     text: 'They are listed in a CSV file, which the issuer can send you. This checksum shows that it is the right one.',

@@ -192,7 +192,7 @@ const EXITS: Record<string, string> = {
     '1 the file cannot be read exactly, 3 the reports, or the two lists of orders, do not agree.',
   check: '3 something is wrong; the findings name it.',
   backup:
-    '1 the copy is damaged or cannot be written, 4 there is no such folder, 5 the file exists and --force is missing.',
+    '1 the copy is damaged or cannot be written, 4 the folder of copies is not there, 5 the file exists and --force is missing.',
   restore: '1 the copy is damaged, 5 --force is missing, 11 another process has the database open.',
   resume: '5 the database has moved.',
   copy: '1 the copy differs or the check finds faults, 5 the target is taken or the source has moved.',

@@ -287,7 +287,7 @@ export async function confirmForGood(
   { yes, what, question }: { yes: boolean; what: string; question: string },
 ): Promise<void> {
   if (yes) return
-  if (!mayAsk(cli)) throw usage(`${what}: where nobody can be asked, add --yes.`)
+  if (!mayAsk(cli)) throw usage(`${what}: without a terminal, add --yes.`)
   await confirmOnTerminal(cli, question)
 }
 

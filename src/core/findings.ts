@@ -396,7 +396,7 @@ export function lateFills({
     message:
       oldestAt === null
         ? `${unkept} reported and refused; counted, not kept${such}: ask the partner, then \`${dismiss.join(' ')}\``
-        : `${kept} reported and refused, and waiting for a decision, the oldest since ${formatInstant(oldestAt)}${more}`,
+        : `${kept} reported, refused and awaiting a decision, the oldest since ${formatInstant(oldestAt)}${more}`,
     next: guideTo('levers#a-fill-that-was-refused'),
   }
 }

@@ -41,7 +41,7 @@ export function refuseTooFar({ now }: { now: Instant }, byMs: number): void {
 
 export const planFiresNothing = (partnerPlanId: string): Problem =>
   refused(
-    `Plan ${partnerPlanId} fires nothing: it is not active, its smart timing is off, or its partner is disabled or held.`,
+    `Plan ${partnerPlanId} has nothing to fire: it is not active, its smart timing is off, or its partner is disabled or held.`,
   )
 
 export const tooMuchToWipe = (partnerSlug: string): Problem =>

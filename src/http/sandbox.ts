@@ -30,7 +30,9 @@ export type SandboxDesk = {
 
 const span = field({ type: 'string', pattern: '^[0-9]{1,9}[smhd]$', maxLength: 10 }, (input) => {
   if (typeof input !== 'string') return notText
-  return parseSpan(input) ?? new FieldError('value_error', 'Value error, by must be written as in 12h or 30d')
+  return (
+    parseSpan(input) ?? new FieldError('value_error', 'Value error, by must look like 30s, 15m, 12h or 7d')
+  )
 })
 
 const marketPrice = decimal(price, { above: 0n as Price, atMost: FILL_PRICE_MAX })

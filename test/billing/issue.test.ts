@@ -388,7 +388,7 @@ test('all invoices of a partner that did not exist are an error, and make no fol
   assert.equal(await write('--month 2026-10 --partner amce'), '4 error: Partner amce not found.\n')
   assert.match(
     await write('--month 2026-01 --partner acme'),
-    /^4 error: There was no partner acme yet in 2026-01/,
+    /^4 error: Partner acme did not exist in 2026-01/,
   )
   assert.equal(existsSync(folder), false)
 })

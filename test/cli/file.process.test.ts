@@ -5,6 +5,7 @@ import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import {
   chmodSync,
+  chownSync,
   constants,
   copyFileSync,
   mkdirSync,
@@ -49,7 +50,7 @@ test('what --db or TRANCHE_DB names and is not there is named, and nothing is ma
   const begin = 'or begin one there with `partner create SLUG'
   const inVariable = await finish(t, ['partner', 'list'], { cwd, env })
   assert.ok(
-    inVariable.err.includes(`gone.db: TRANCHE_DB names it: put the right one there, ${begin}`),
+    inVariable.err.includes(`gone.db: TRANCHE_DB names it; put the right one there, ${begin}`),
     inVariable.err,
   )
   const given = await finish(t, ['--db', 'other.db', 'partner', 'list'], { cwd, env })
@@ -217,6 +218,9 @@ if (canBeOthers()) {
     const after = `with \`sudo\` before it and \`--db ${file}\` after it, for sudo drops TRANCHE_DB`
     assert.ok(inVariable.includes(after), inVariable)
     assert.doesNotMatch(stderr, /drops/)
+    chownSync(file, 65_534, 65_534)
+    chmodSync(file, 0o400)
+    assert.match(asNobody(['--db', file, 'status']).stderr, /as you own it, run `chmod u\+rwX \S+\*`/)
     const made = join(dirname(file), 'made.db')
     for (const argv of [
       ['serve', '--port', '0'],

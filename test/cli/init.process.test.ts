@@ -93,7 +93,7 @@ const UNDONE = [
   'to do    /etc/cron.d/tranche removed',
   'to do    /var/cache/tranche/ removed',
   'to do    /usr/local/bin/tranche removed',
-  'error: This stops the service and its jobs: where nobody can be asked, add --yes.',
+  'error: This stops the service and its jobs: without a terminal, add --yes.',
   'error: --undo goes with --yes or --dry-run, and with nothing else of init.',
   'nothing is undone without a yes',
   '1',

@@ -87,7 +87,7 @@ test('every block of the guide does what it says, and a service on the restored 
   assert.deepEqual(await paste(t, 'tranche tick --price 60000', { cwd, env }), { code: 0, out: '', err: '' })
 
   const after = await run(BLOCKS.slice(BLOCKS.findIndex(isResume) - 1).join('\n'))
-  assert.match(after, /is not frozen any more; \d+ plans? will be due at the next tick/)
+  assert.match(after, /is no longer frozen; \d+ plans? will be due at the next tick/)
   assert.equal((await frozen.call('GET', 'executions/due')).status, 200)
   assert.match(await (await fetch(`${frozen.opsUrl}/metrics`)).text(), /^tranche_frozen 0$/m)
   assert.equal((await frozen.call('POST', 'users', USER)).status, 200)

@@ -52,7 +52,7 @@ test('the answer for an unknown execution is the same byte for byte, whoever has
   await service.call('POST', confirmPath(UNKNOWN), { partner_order_id: 'o2', status: 'failed' })
   assert.equal(JSON.parse(await shell(service, ['--json', 'execution', 'late-fills'])).length, 1)
   assert.match(await shell(service, ['execution', 'late-fills']), /o1 .*execution_not_found/)
-  assert.match((await command(service, ['status'])).out, /1 reported and refused, and waiting for a decision/)
+  assert.match((await command(service, ['status'])).out, /1 reported, refused and awaiting a decision/)
 })
 
 test('what is counted or kept of unknown executions is ended by commands that name its partner or its plan', async (t) => {

@@ -77,7 +77,7 @@ function addReconcile(cli: Cli, billing: Command): void {
     .option('--column-plan <name>', 'the column of the plan, by default partner_plan_id if there is one')
     .addOption(delimiterOption())
     .option(...DECIMAL_COMMA)
-    .addOption(timesOption('how its times are written: they are not compared'))
+    .addOption(timesOption('the form of its times, which are not compared'))
     .action(async (given: Scope & Partial<AgainstOptions> & CsvOptions) => {
       const { partner, env, against } = given
       const csv = csvFormOf(given)

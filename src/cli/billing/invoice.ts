@@ -166,10 +166,7 @@ const partiesIn = (settings: Settings | null, slug: string, month: string): Part
 async function refuseUnknown(store: Store, slug: string, month: string): Promise<Tenant> {
   const tenant = await tenantNamed(store, slug, 'live')
   if ((await store.listTenants({ slug, environment: 'live' }, periodOf(month).end)).length > 0) return tenant
-  throw new Problem(
-    'partner_not_found',
-    `There was no partner ${slug} yet in ${month}: nothing is owed for it.`,
-  )
+  throw new Problem('partner_not_found', `Partner ${slug} did not exist in ${month}: nothing is owed.`)
 }
 
 /** Remarks on the invoices of one month, each made once. */
@@ -181,7 +178,7 @@ function tellAbout(
   noteStages(cli, [period])
   const invoices = drawn.map(({ invoice }) => invoice)
   if (invoices.some(({ parties }) => parties === null))
-    note(cli, 'Without --settings the invoice has no issuer and no address.')
+    note(cli, 'Without --settings, the invoice has no issuer or address.')
   const issued = settings === null ? [] : invoices.flatMap(({ issued }) => issued?.number ?? [])
   if (issued.length > 0) {
     const were = issued.length === 1 ? 'was' : 'were'

@@ -57,7 +57,7 @@ async function resume(cli: Cli, store: Store, yes: boolean): Promise<void> {
   })
   await store.resume(auditEntry(cli, 'database.resume', shown))
   const json = { file: shown, was: frozenJson(frozen), plans_due: plans, executions_due: orders }
-  print(cli, json, () => visible(`${shown} is not frozen any more; ${due}`))
+  print(cli, json, () => visible(`${shown} is no longer frozen; ${due}`))
 }
 
 async function whatWaits(store: Store): Promise<{ plans: number; orders: number }> {

@@ -15,7 +15,7 @@ export function initCommand(cli: Cli): Command {
     .option('--no-start', 'make no database, start nothing: for a machine whose database comes from a backup')
     .option('--undo', 'take the jobs and the program off this machine; the database and its backups stay')
     .addOption(
-      new Option('--scheduler <how>', 'what runs the jobs; for root by default what the machine has').choices(
+      new Option('--scheduler <how>', 'what runs the jobs; as root, by default what the machine has').choices(
         ['systemd', 'cron', 'none'],
       ),
     )

@@ -97,7 +97,7 @@ function lights(view: StatusView, json: StatusJson, frame: Frame): string[] {
     light(mark('executions_stuck', 'partner_silent'), frame, [
       'due now',
       grouped(due),
-      oldestDueAt === null ? 'nothing waits for a poll' : `the oldest for ${since(at, oldestDueAt)}`,
+      oldestDueAt === null ? 'nothing waits for a poll' : `the oldest waiting ${since(at, oldestDueAt)}`,
     ]),
     light(mark('partner_failing'), frame, [
       'orders',

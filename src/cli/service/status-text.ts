@@ -153,7 +153,7 @@ function fieldsOf(json: StatusJson): Record<string, string | number> {
     plans: `${plans.active} active, ${plans.paused} paused, ${plans.cancelled} cancelled`,
     partners: `${partners.active} active, ${partners.disabled} disabled${heldInWords(json)}`,
     'open executions': json.executions_open,
-    'due now': oldest === null ? String(due) : `${due}, the oldest for ${spellSeconds(oldest)}`,
+    'due now': oldest === null ? String(due) : `${due}, the oldest waiting ${spellSeconds(oldest)}`,
     'orders in 24 h': `${orders.filled} filled, ${orders.failed} failed`,
     'paused webhooks': webhooksInWords(json.paused_webhooks) || 'none',
     'ended unspent': `${counted(unspent.count, 'window')} in ${UNSPENT_DAYS} days, ${unspent.released_usd} USD`,

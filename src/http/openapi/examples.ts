@@ -266,7 +266,7 @@ export const REFUSALS = {
     detail: 'A sandbox goes as far as 9000-01-01; this one is at 8999-12-20 already.',
     at: {
       fireSandboxTranche:
-        'Plan plan-1 fires nothing: it is not active, its smart timing is off, or its partner is disabled or held.',
+        'Plan plan-1 has nothing to fire: it is not active, its smart timing is off, or its partner is disabled or held.',
       resetSandbox: tooMuchToWipe('acme').message,
     },
   },
@@ -302,7 +302,7 @@ export const REFUSALS = {
       confirmExecution: ['usd_amount', 'btc_amount', 'execution_price'].map((field) => missing(field)),
       registerWebhook: [wrong('url_scheme', ['body', 'url'], "URL scheme should be 'https'")],
       advanceSandbox: [
-        wrong('value_error', ['body', 'by'], 'Value error, by must be written as in 12h or 30d'),
+        wrong('value_error', ['body', 'by'], 'Value error, by must look like 30s, 15m, 12h or 7d'),
       ],
       listUsers: badLimit,
       listPlans: badLimit,

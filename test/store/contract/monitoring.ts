@@ -317,14 +317,8 @@ export const monitoringContract: Contract = (test) => {
     const { store, acme, acmeLive } = world
     const boltLive = await store.findTenant('bolt', 'live')
     assert.ok(boltLive)
-    const plans: [Tenant, string][] = [
-      [acmeLive, 'p1'],
-      [boltLive, 'p2'],
-      [acmeLive, 'p3'],
-      [acme, 'p4'],
-    ]
-    for (const [tenant, partnerPlanId] of plans) {
-      await enrol(store, tenant, { partnerPlanId })
+    for (const [i, tenant] of [acmeLive, boltLive, acmeLive, acme].entries()) {
+      await enrol(store, tenant, { partnerPlanId: `p${i + 1}` })
       await tick(world, '60000')
       world.advance(MINUTE_MS)
     }

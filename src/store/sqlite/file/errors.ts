@@ -33,7 +33,7 @@ export function notThere(file: string): Problem {
   const isInVariable = path === resolve(process.env.TRANCHE_DB ?? '')
   const settings = isElsewhere ? `; the service installed here has its settings in ${INSTALLED.settings}` : ''
   const hint = isInVariable
-    ? `TRANCHE_DB names it: put the right one there, or ${begin}${settings}`
+    ? `TRANCHE_DB names it; put the right one there, or ${begin}${settings}`
     : isElsewhere
       ? `the service installed here has its settings in ${INSTALLED.settings}; for its database run \`${command}\`, or the command that you need in place of status`
       : `name the right one with --db, or ${begin}`
@@ -123,6 +123,8 @@ function runAs(name: string): string {
     return `give the user ${INSTALLED.became} permission to read it: commands work on the database of the service as that user`
   const owner = ownerId(name)
   if (owner === null) return 'run the command as that user'
+  if (owner === process.geteuid?.())
+    return `as you own it, run \`chmod u+rwX ${quoted(name)}${statSync(name).isDirectory() ? '' : '*'}\``
   // The variable that names the database would be lost on the way.
   const inVariable = process.env.TRANCHE_DB && resolve(process.env.TRANCHE_DB)
   const isForgotten = inVariable && `${inVariable}/`.startsWith(`${resolve(name)}/`)
