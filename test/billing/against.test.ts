@@ -155,7 +155,10 @@ X-1,1.50,0.00005000,,
   assert.deepEqual(orders.sort(), ['A-1', 'A-2', 'B-1', 'C-1', 'X-1', null])
   const next = await against(office, `${HEAD}C-1,30.00,0.0005\n`, ' --month 2026-11')
   const failed = next.findings.find((one: Finding) => one.partner_order_id === 'C-1')
-  assert.match(`${failed.remark} > ${failed.mend}`, /^execution \w+ is recorded as failed, in 2026-10 > .*adjust/)
+  assert.match(
+    `${failed.remark} > ${failed.mend}`,
+    /^execution \w+ is recorded as failed, in 2026-10 > .*adjust/,
+  )
 })
 
 test('an order is compared with its corrections, whenever they were made', async (t) => {

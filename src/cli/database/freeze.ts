@@ -12,7 +12,7 @@ import { confirmForGood, print, YES } from '../terminal.ts'
 export function freezeCommand(cli: Cli): Command {
   return new Command('freeze')
     .description('fire and deliver nothing until `resume`; confirmations are still accepted')
-    .addOption(reasonOption('why, for whoever finds it frozen'))
+    .addOption(reasonOption('why; partners read it too'))
     .action(({ reason }: { reason: string }) => cli.withStore((store) => freeze(cli, store, reason)))
 }
 
