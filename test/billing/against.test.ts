@@ -61,13 +61,15 @@ test('equal lists agree: with our own column names, with others, from a pipe, an
   for (const text of [crlf, `\uFEFF${crlf}`, EQUAL.trimEnd(), quotedCells, EQUAL.replaceAll('\n', '\r')])
     assert.equal((await against(office, text)).code, 0, JSON.stringify(text))
   // The guard against formulas, and the blanks and blank lines that a spreadsheet may add.
-  const guarded = EQUAL.replace('A-2,250.00,0.004', "A-2,'-250.00,'-0.004\nA-2, 500 ,0.008 ")
+  const most = "A-2,'-92233720368.54775807,'-0.004\nA-2,92233720368.54775807,0.004\nA-2, 250 ,0.004 "
+  const guarded = EQUAL.replace('A-2,250.00,0.004', most)
   assert.equal((await against(office, guarded)).code, 0)
   assert.equal((await against(office, `${EQUAL}\n\n`)).code, 0)
   // The columns may be in any order.
   const turned = EQUAL.replace(/^([^,]*),([^,]*),(.*)$/gm, '$2,$1,$3')
   assert.equal((await against(office, turned)).code, 0)
-  const named = EQUAL.replace(HEAD, 'id;x,order,"paid, USD",got\n').replace(/^([A-C])/gm, '"multi\nline",$1')
+  const longest = `"multi\n${'x'.repeat(65_530)}",$1`
+  const named = EQUAL.replace(HEAD, 'id;x,order,"paid, USD",got\n').replace(/^([A-C])/gm, longest)
   const options = ['--column-order', 'order', '--column-usd', 'paid, USD', '--column-btc', 'got']
   const { machine } = machineAt(office.clock())
   const argv = ['--db', office.file, ...MINE.split(' '), '--against', '-', ...options]
