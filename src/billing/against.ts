@@ -33,8 +33,6 @@ export type FoundOrder = {
   fields: ('usd' | 'btc' | 'fee' | 'plan')[]
   /** Corrected after the compared months; `ours` includes the corrections. */
   isCorrectedSince: boolean
-  /** Recorded here as a failure: nothing was bought. */
-  isFailure: boolean
   /** An order with equal amounts on the other side, under an id that a spreadsheet may have made of this one. */
   twin: string | null
 }
@@ -287,13 +285,10 @@ function* findingsOf(book: Book): Generator<FoundOrder> {
   const twins = twinsOf(book)
   for (const { at, finding, ...sides } of comparedIn(book)) {
     if (!finding) continue
-    const { order, ours } = sides
-    const flags = flagsAt(book, at)
     const [line, rows] = [numbers.line[at] || null, numbers.rows[at] ?? 0]
-    const isCorrectedSince = (flags & CORRECTED_SINCE) !== 0
-    const isFailure = (flags & FAILED) !== 0 && ours === null
-    const twin = twins.get(order) ?? null
-    yield { finding, ...sides, line, rows, isCorrectedSince, isFailure, twin }
+    const isCorrectedSince = (flagsAt(book, at) & CORRECTED_SINCE) !== 0
+    const twin = twins.get(sides.order) ?? null
+    yield { finding, ...sides, line, rows, isCorrectedSince, twin }
   }
 }
 
@@ -401,7 +396,6 @@ const NO_ID = {
   theirs: { usd: 0n, btc: 0n, fee: null, plan: null },
   fields: [],
   isCorrectedSince: false,
-  isFailure: false,
   twin: null,
 } satisfies Partial<FoundOrder>
 

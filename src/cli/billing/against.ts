@@ -15,7 +15,7 @@ import {
 import type { CsvForm } from '../../billing/csv.ts'
 import { type OrderColumns, orderRows } from '../../billing/partner-orders.ts'
 import { executedAtOf, isFill, type Trade } from '../../core/confirmation.ts'
-import { type Adjustment, ordersAdjusted } from '../../core/corrections/adjustment.ts'
+import { type Adjustment, amountsOf, ordersAdjusted } from '../../core/corrections/adjustment.ts'
 import { type Btc, formatBtc, formatUsd, type Usd } from '../../core/money.ts'
 import { type Environment, type Tenant, tenantJson } from '../../core/partner.ts'
 import { unreadable } from '../../core/problem.ts'
@@ -325,14 +325,14 @@ function placesOf(cli: Cli, record: ExecutionRecord, { found, months }: Question
   if (trade && trade.report.partnerOrderId === found.order) {
     const executedAt = executedAtOf(trade)
     const executed = executedAt === null || !isHere ? '' : `, executed ${formatInstant(executedAt)}`
-    // A failure that nobody has corrected is billed in no month.
-    const isFailure = found.isFailure || (found.ours === null && adjustments.length === 0)
-    const month = months.includes(monthOf(trade.recordedAt)) ? '' : `, in ${monthOf(trade.recordedAt)}`
-    if (isFill(trade.report) || !isFailure)
+    // A failure that nobody has corrected is billed in no month. A further purchase is an order of its own.
+    const corrections = adjustments.filter((one) => (one.partnerOrderId ?? found.order) === found.order)
+    const month = monthOf(trade.recordedAt)
+    if (isFill(trade.report) || amountsOf(trade, corrections).usd !== 0n)
       places.push({ remark: `${recorded(trade.recordedAt)}${executed}`, mend: null })
     else
       places.push({
-        remark: `execution ${executionId} is recorded as ${trade.report.status}${month}`,
+        remark: `execution ${executionId} is recorded as ${trade.report.status}${months.includes(month) ? '' : `, in ${month}`}`,
         mend: adjusting(cli, executionId, found),
       })
   }
