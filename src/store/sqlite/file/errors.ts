@@ -117,7 +117,7 @@ export function giveBack(file: string): string[] {
   return ['chown', `${userName(uid) ?? uid}:`, file]
 }
 
-/** The advice about another user's file. */
+/** The advice about a file or folder that is closed to this user. */
 function runAs(name: string): string {
   if (INSTALLED.became !== null)
     return `give the user ${INSTALLED.became} permission to read it: commands work on the database of the service as that user`
@@ -133,8 +133,10 @@ function runAs(name: string): string {
   return `run the command as that user, with \`sudo -u ${userName(owner) ?? `'#${owner}'`}\` before it${named}`
 }
 
-const orAsRoot = (name: string): string =>
-  ownerId(name) === 0 || INSTALLED.became !== null ? '' : ', or as root'
+function orAsRoot(name: string): string {
+  const owner = ownerId(name)
+  return owner === 0 || owner === process.geteuid?.() || INSTALLED.became !== null ? '' : ', or as root'
+}
 
 function ownerId(name: string): number | null {
   try {
