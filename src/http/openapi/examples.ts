@@ -3,7 +3,7 @@
 
 import { formatUsd } from '../../core/money.ts'
 import { PLAN_AMOUNT_MIN } from '../../core/plan.ts'
-import { advanceUnderWay, sandboxFull, tooMuchToWipe } from '../../core/sandbox.ts'
+import { advanceUnderWay, planFiresNothing, sandboxFull, tooMuchToWipe } from '../../core/sandbox.ts'
 import { NO_EXECUTION } from '../../core/webhook.ts'
 import type { ErrorCode, ValidationDetail } from '../error-codes.ts'
 import { fillBody, noFillBody } from '../executions.ts'
@@ -265,8 +265,7 @@ export const REFUSALS = {
     summary: 'The sandbox cannot do that as it is',
     detail: 'A sandbox goes as far as 9000-01-01; this one is at 8999-12-20 already.',
     at: {
-      fireSandboxTranche:
-        'Plan plan-1 has nothing to fire: it is not active, its smart timing is off, or its partner is disabled or held.',
+      fireSandboxTranche: planFiresNothing('plan-1').message,
       resetSandbox: tooMuchToWipe('acme').message,
     },
   },
